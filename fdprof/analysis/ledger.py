@@ -1,0 +1,100 @@
+"""The times of each step, from what a block recorded.
+
+The window of step k runs from its start to the start of step k+1 on the step's thread; the last ends with its own
+range.  Only kernels are known on the device here: copies have no device interval without a tracer.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fdprof.analysis.intervals import Ns, covered
+from fdprof.model import BLOCKING_KINDS, Block, CallKind, Capture, Run
+
+COUNTED, WARMUP, OVERRUN = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """One row a step, ns.  A column is None where this run has no such call."""
+
+    block: npt.NDArray[np.int32]
+    step: npt.NDArray[np.int32]
+    part: npt.NDArray[np.int8]  # COUNTED, WARMUP or OVERRUN
+    window_ns: Ns
+    issue_ns: Ns  # host inside the calls that start transfers; a blocking copy waits in there
+    host_work_ns: Ns
+    fence_wait_ns: Ns | None  # host inside event and stream waits
+    host_blocked_ns: Ns  # fence waits and blocking copies
+    device_busy_ns: Ns  # union of kernels
+    device_idle_ns: Ns  # window - device busy
+    reads_stale: Ns  # reads in this step with a stale value
+
+    def counted(self, name: str) -> Ns | None:
+        """Return a column's counted steps."""
+        column = getattr(self, name)
+        return None if column is None else column[self.part == COUNTED]
+
+
+TIME_COLUMNS = (
+    "window_ns",
+    "issue_ns",
+    "host_work_ns",
+    "fence_wait_ns",
+    "host_blocked_ns",
+    "device_busy_ns",
+    "device_idle_ns",
+)
+
+
+def ledger_of(run: Run) -> Ledger:
+    """Return the ledger of all blocks of a run, in order."""
+    parts = [_block_ledger(block) for block in run.blocks]
+    has_fence = any(site.kind is CallKind.WAIT for block in run.blocks for site in _used_sites(block.capture))
+    columns = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in Ledger.__dataclass_fields__
+        if name != "fence_wait_ns"
+    }
+    waits = np.concatenate([part.fence_wait_ns for part in parts if part.fence_wait_ns is not None])
+    return Ledger(**columns, fence_wait_ns=waits if has_fence else None)
+
+
+def _used_sites(capture: Capture) -> list[object]:
+    return [capture.call_sites[index] for index in np.unique(capture.calls["call"])]
+
+
+def _block_ledger(block: Block) -> Ledger:
+    capture = block.capture
+    starts = capture.step_starts_ns
+    steps = len(starts)
+    ends = np.concatenate((starts[1:], capture.step_ends_ns[-1:]))
+    window = ends - starts
+    busy = covered(capture.kernels["start_ns"], capture.kernels["end_ns"], starts, ends)
+    index = np.arange(steps)
+    part = np.where(index < block.warmup, WARMUP, np.where(index < block.warmup + block.steps, COUNTED, OVERRUN))
+    stale_rows = capture.reads["stale"] > 0
+    return Ledger(
+        block=np.full(steps, block.index, dtype=np.int32),
+        step=index.astype(np.int32),
+        part=part.astype(np.int8),
+        window_ns=window,
+        issue_ns=_time_in(capture, {CallKind.COPY, CallKind.BLOCKING_COPY}, steps),
+        host_work_ns=_time_in(capture, {CallKind.HOST_WORK}, steps),
+        fence_wait_ns=_time_in(capture, {CallKind.WAIT}, steps),
+        host_blocked_ns=_time_in(capture, BLOCKING_KINDS, steps),
+        device_busy_ns=busy,
+        device_idle_ns=window - busy,
+        reads_stale=np.bincount(capture.reads["step"][stale_rows], minlength=steps).astype(np.int64),
+    )
+
+
+def _time_in(capture: Capture, kinds: frozenset[CallKind] | set[CallKind], steps: int) -> Ns:
+    """Return the host time in calls of these kinds by step.  The calls follow one another on one thread."""
+    is_kind = np.array([site.kind in kinds for site in capture.call_sites], dtype=bool)
+    calls = capture.calls
+    chosen = is_kind[calls["call"]]
+    total = np.zeros(steps, dtype=np.int64)
+    np.add.at(total, calls["step"][chosen], (calls["end_ns"] - calls["start_ns"])[chosen])
+    return total

@@ -1,0 +1,162 @@
+"""What a run and a comparison come to: summaries, token counts, efficiency.  Derived, never stored."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fdprof.analysis.ledger import COUNTED, TIME_COLUMNS, Ledger, ledger_of
+from fdprof.analysis.stats import summarize
+from fdprof.errors import NotComparable
+from fdprof.model import CallKind, Comparison, Run, Summary, WrongValue
+
+
+@dataclass(frozen=True, slots=True)
+class TransferResult:
+    """One tensor's transfer, per step.  None: not observed."""
+
+    name: str
+    group: str
+    direction: str
+    size_bytes: int
+    memory: str
+    lag: int
+    issue_ns: float | None
+    copy_ns: float | None
+    wait_ns: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """Everything a report of one run shows."""
+
+    run: Run
+    ledger: Ledger
+    summaries: dict[str, Summary]
+    efficiency: float  # limit / mean step
+    values: int
+    values_right: int
+    reads: int
+    stale_reads: int
+    wrong_reads: int
+    overrun_tokens: int
+    first_wrong: WrongValue | None
+    stop_seen: bool
+    syncs_per_step: float
+    transfers: tuple[TransferResult, ...]
+    clock_error_ns: int
+
+    @property
+    def is_right(self) -> bool:
+        return self.values == self.values_right and self.stop_seen
+
+
+def result_of(run: Run) -> RunResult:
+    """Return what a run with at least one block comes to."""
+    ledger = ledger_of(run)
+    counted_steps = ledger.step[ledger.part == COUNTED]
+    summaries = {name: summarize(ledger.counted(name), counted_steps) for name in TIME_COLUMNS}
+    checks = [block.tokens for block in run.blocks]
+    mean = summaries["window_ns"].mean
+    assert mean is not None
+    return RunResult(
+        run=run,
+        ledger=ledger,
+        summaries=summaries,
+        efficiency=run.limit_ns / mean,
+        values=sum(check.values for check in checks),
+        values_right=sum(check.right for check in checks),
+        reads=sum(check.reads for check in checks),
+        stale_reads=sum(check.stale_reads for check in checks),
+        wrong_reads=sum(check.wrong_reads for check in checks),
+        overrun_tokens=sum(check.overrun_tokens for check in checks),
+        first_wrong=next((check.first_wrong for check in checks if check.first_wrong), None),
+        stop_seen=all(check.stop_seen for check in checks),
+        syncs_per_step=_calls_per_step(run, {CallKind.WAIT, CallKind.BLOCKING_COPY}),
+        transfers=tuple(_transfers(run)),
+        clock_error_ns=max(block.clock.error_ns for block in run.blocks),
+    )
+
+
+def compare(baseline: Run, candidate: Run) -> Comparison:
+    """Return the comparison of two runs; NotComparable when they differ in more than their mode."""
+    mismatches = tuple(
+        f"{name}: {mine!r} against {other!r}"
+        for name, mine, other in (
+            ("scenario", baseline.scenario, candidate.scenario),
+            ("backend", baseline.backend, candidate.backend),
+            ("params", dict(baseline.params), dict(candidate.params)),
+            ("environment", baseline.environment, candidate.environment),
+        )
+        if mine != other
+    )
+    if mismatches:
+        raise NotComparable(
+            f"{baseline.id} and {candidate.id} differ in {'; '.join(mismatches)}",
+            "compare runs of one call: fdprof compare MODE MODE",
+        )
+    mine, other = result_of(baseline).summaries["window_ns"], result_of(candidate).summaries["window_ns"]
+    return Comparison(
+        baseline=baseline,
+        candidate=candidate,
+        ratio=_ratio(other.mean, mine.mean),
+        ratio_p50=_ratio(other.p50, mine.p50),
+        ratio_p90=_ratio(other.p90, mine.p90),
+        ratio_p99=_ratio(other.p99, mine.p99),
+        tokens_equal=result_of(baseline).is_right and result_of(candidate).is_right,
+        mismatches=mismatches,
+    )
+
+
+def _ratio(candidate: float | None, baseline: float | None) -> float:
+    assert candidate is not None and baseline is not None
+    return candidate / baseline
+
+
+def _counted_calls(run: Run) -> list[tuple[int, int]]:
+    """Return (call site index, duration ns) of the calls in counted steps; sites are the same in every block."""
+    rows: list[tuple[int, int]] = []
+    for block in run.blocks:
+        calls = block.capture.calls
+        counted = (calls["step"] >= block.warmup) & (calls["step"] < block.warmup + block.steps)
+        durations = (calls["end_ns"] - calls["start_ns"])[counted]
+        rows.extend(zip(calls["call"][counted].tolist(), durations.tolist(), strict=True))
+    return rows
+
+
+def _counted_steps(run: Run) -> int:
+    return sum(block.steps for block in run.blocks)
+
+
+def _calls_per_step(run: Run, kinds: set[CallKind]) -> float:
+    sites = run.blocks[0].capture.call_sites
+    return sum(sites[index].kind in kinds for index, _ in _counted_calls(run)) / _counted_steps(run)
+
+
+def _transfers(run: Run) -> list[TransferResult]:
+    sites = run.blocks[0].capture.call_sites
+    calls = _counted_calls(run)
+    steps = _counted_steps(run)
+    waits = [duration for index, duration in calls if sites[index].kind is CallKind.WAIT]
+    wait_ns = float(np.sum(waits)) / steps if waits else None
+    results = []
+    for group in run.groups:
+        for tensor in group.tensors:
+            issues = [
+                duration
+                for index, duration in calls
+                if sites[index].subject == tensor.name and sites[index].kind in (CallKind.COPY, CallKind.BLOCKING_COPY)
+            ]
+            results.append(
+                TransferResult(
+                    name=tensor.name,
+                    group=group.name,
+                    direction="device to host",
+                    size_bytes=tensor.size_bytes,
+                    memory=run.memory.value,
+                    lag=run.lag,
+                    issue_ns=float(np.sum(issues)) / steps if issues else None,
+                    copy_ns=None,
+                    wait_ns=wait_ns,
+                )
+            )
+    return results

@@ -1,0 +1,68 @@
+"""Finds how long each kernel must run so that a step's device work takes the time asked for.
+
+Device work of a step means: its kernels and the device's own gaps between them, queued back to back with nothing else
+on the device.  It is measured behind a latch, so that the host's launches play no part.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fdprof.backends.protocol import Backend, LoopPlan
+
+_QUEUED_LAUNCHES = 600
+"""Launches queued behind the latch: well below the 1,024 at which CUDA's launch queue blocks the host."""
+
+_STEPS = 6
+_ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceWork:
+    """`kernel_ns` to ask each kernel for, and the step's device work in ns that this gives, as measured."""
+
+    kernel_ns: int
+    step_ns: int
+
+
+def calibrate(backend: Backend, plan: LoopPlan, target_ns: int) -> DeviceWork:
+    """Return the kernel time at which a step of `plan` takes `target_ns` of device work.
+
+    Where gaps and the update alone take longer, the kernels get 0 ns and `step_ns` says what the step really takes.
+    """
+    kernel_ns = target_ns // plan.kernels
+    for _ in range(_ROUNDS):
+        step_ns = _queued_step_ns(backend, replace(plan, kernel_ns=kernel_ns))
+        correction = round((target_ns - step_ns) / plan.kernels)
+        if kernel_ns + correction < 0:
+            kernel_ns = 0
+        elif correction:
+            kernel_ns += correction
+        else:
+            return DeviceWork(kernel_ns, step_ns)
+    return DeviceWork(kernel_ns, _queued_step_ns(backend, replace(plan, kernel_ns=kernel_ns)))
+
+
+def _queued_step_ns(backend: Backend, plan: LoopPlan) -> int:
+    """Return the period of a step whose work was all queued before it started.
+
+    A step of more kernels than the launch queue holds is measured with fewer and scaled by the kernels' own period.
+    """
+    kernels = min(plan.kernels, _QUEUED_LAUNCHES // 2 - 1)
+    steps = min(_STEPS, _QUEUED_LAUNCHES // (kernels + 1))
+    loop = backend.open_loop(replace(plan, kernels=kernels, max_steps=steps, last_step=steps))
+    try:
+        loop.hold()
+        for _ in range(steps):
+            loop.forward()
+            loop.update()
+        loop.release()
+        stamps = loop.stamps()
+    finally:
+        loop.close()
+    first_starts = stamps[:, 0, 0]
+    period = float(np.median(np.diff(first_starts)))
+    if plan.kernels > kernels:
+        kernel_period = float(np.median(np.diff(stamps[:, :kernels, 0], axis=1)))
+        period += (plan.kernels - kernels) * kernel_period
+    return round(period)

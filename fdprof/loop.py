@@ -1,0 +1,51 @@
+"""The loop object that a scenario's step is given, while it is being recorded."""
+
+from fdprof.backends.protocol import Backend
+from fdprof.model import CallKind, Group
+from fdprof.modes.protocol import Mode, Values
+from fdprof.recorder import Range, RecordedDevice, Recorder
+from fdprof.scenarios.protocol import LoopParams
+
+
+class RecordedLoop:
+    """Joins backend, mode and recorder for one block (scenarios.protocol.Loop)."""
+
+    def __init__(
+        self, params: LoopParams, backend: Backend, device: RecordedDevice, mode: Mode, recorder: Recorder
+    ) -> None:
+        self.params = params
+        self.step = 0
+        self.is_running = True
+        self.reads: list[tuple[int, Group, Values]] = []
+        self._mode = mode
+        self._recorder = recorder
+        self._backend_work = backend.host_work
+        self._work_site = recorder.call_site("host_work", CallKind.HOST_WORK)
+        self.forward = device.forward
+        self.sample_and_update = device.update
+
+    def range(self, name: str, detail: str = "") -> Range:
+        return self._recorder.range(name, detail)
+
+    def transfer(self, group: Group) -> None:
+        self._mode.transfer(group, self.step)
+
+    def read(self, group: Group) -> Values | None:
+        values = self._mode.read(group, self.step)
+        if values is not None:
+            self.reads.append((self.step, group, values))
+        return values
+
+    def host_work(self, duration_ns: int) -> None:
+        if not duration_ns:
+            return
+        recorder = self._recorder
+        start = recorder.clock()
+        self._backend_work(duration_ns)
+        recorder.calls.append((self._work_site, start, recorder.clock()))
+
+    def save(self, values: Values) -> None:
+        """Hand the values on; the check of all reads comes after the loop, outside the timed region."""
+
+    def stop(self) -> None:
+        self.is_running = False

@@ -1,0 +1,296 @@
+"""The frozen records at the centre: what a step moves, what was recorded, what was found.
+
+Times are integer nanoseconds on the host clock of the run, sizes are bytes, and None means "not observed", never zero.
+No I/O, no Paddle, no pandas here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fdprof.errors import FdprofError
+
+IntColumn = npt.NDArray[np.int64]
+
+
+class Memory(Enum):
+    """Where the host side of a transfer lies, and so whether the copy can be asynchronous at all."""
+
+    PAGEABLE = "pageable"  # a copy blocks its caller until it has ended, whatever its name
+    PINNED = "pinned"  # page-locked: the copy engine can write it while the host goes on
+    MAPPED = "mapped"  # page-locked and addressable by kernels
+    UNKNOWN = "unknown"  # the source of this record cannot tell
+
+
+class CallKind(Enum):
+    """What a recorded host call does to the host thread."""
+
+    LAUNCH = "launch"  # returns once the work is queued
+    COPY = "copy"  # returns once the copy is queued
+    BLOCKING_COPY = "blocking_copy"  # returns when the value is on the host
+    RECORD = "record"  # event record
+    WAIT = "wait"  # fence: returns when the event, or the stream, is done
+    READ = "read"  # host memory only
+    HOST_WORK = "host_work"  # the scenario's own host code
+
+
+BLOCKING_KINDS = frozenset({CallKind.BLOCKING_COPY, CallKind.WAIT})
+"""Calls in which the host cannot go on until the device gets somewhere (`host blocked`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """One device tensor that a step sends to the host."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def size_bytes(self) -> int:
+        return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Transfers that share one event and one place where the host reads them."""
+
+    name: str
+    tensors: tuple[TensorSpec, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(tensor.size_bytes for tensor in self.tensors)
+
+
+Schema = Mapping[str, str]
+
+CALLS: Schema = {"call": "int32", "start_ns": "int64", "end_ns": "int64", "step": "int32"}
+"""Host calls. `call` indexes Capture.call_sites; `step` is the window the call started in."""
+
+RANGES: Schema = {"range": "int32", "start_ns": "int64", "end_ns": "int64", "step": "int32"}
+"""Named ranges of the step's thread. `range` indexes Capture.range_names."""
+
+KERNELS: Schema = {"step": "int32", "kernel": "int32", "start_ns": "int64", "end_ns": "int64"}
+"""Kernels by their own device stamps, on the host clock. `kernel` counts within the step; the last is the update."""
+
+READS: Schema = {"step": "int32", "value_step": "int32", "group": "int32", "right": "int32", "stale": "int32", "wrong": "int32"}
+"""One row a read of a group: at `step` the host took the values of `value_step`; values right, stale and wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns of one length with declared names and dtypes."""
+
+    columns: Mapping[str, npt.NDArray[Any]]
+
+    @classmethod
+    def of(cls, schema: Schema, columns: Mapping[str, npt.ArrayLike]) -> Table:
+        """Return the table of `columns` under `schema`; FdprofError when a column is missing, extra or of another length."""
+        if set(columns) != set(schema):
+            raise FdprofError(f"table has columns {sorted(columns)}, expected {sorted(schema)}")
+        arrays = {name: np.ascontiguousarray(columns[name], dtype=dtype) for name, dtype in schema.items()}
+        lengths = {len(array) for array in arrays.values()}
+        if len(lengths) > 1:
+            raise FdprofError(f"table columns differ in length: {sorted(lengths)}")
+        return cls(arrays)
+
+    @classmethod
+    def of_rows(cls, schema: Schema, rows: Sequence[tuple[int, ...]]) -> Table:
+        """Return the table of row tuples whose order is the schema's."""
+        matrix = np.array(rows, dtype=np.int64).reshape(len(rows), len(schema))
+        return cls.of(schema, {name: matrix[:, i] for i, name in enumerate(schema)})
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        return self.columns[name]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Table):
+            return NotImplemented
+        return self.columns.keys() == other.columns.keys() and all(
+            np.array_equal(self[name], other[name]) for name in self.columns
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """A host call as the recorder names it: `copy sampled_token_ids`, kind COPY."""
+
+    name: str
+    kind: CallKind
+    subject: str  # the tensor or group it is about; empty where it is about none
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """What one block recorded, raw.  Everything else is derived from it."""
+
+    call_sites: tuple[CallSite, ...]
+    range_names: tuple[str, ...]
+    calls: Table
+    ranges: Table
+    kernels: Table
+    reads: Table
+    step_starts_ns: IntColumn  # [launched steps]
+    step_ends_ns: IntColumn  # [launched steps], the end of each step's own range
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Capture):
+            return NotImplemented
+        return (
+            (self.call_sites, self.range_names) == (other.call_sites, other.range_names)
+            and (self.calls, self.ranges, self.kernels, self.reads)
+            == (other.calls, other.ranges, other.kernels, other.reads)
+            and np.array_equal(self.step_starts_ns, other.step_starts_ns)
+            and np.array_equal(self.step_ends_ns, other.step_ends_ns)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, slots=True)
+class ClockInfo:
+    """How device stamps were put on the host clock of one block.
+
+    `error_ns` bounds the distance of an aligned stamp from the true host time; `drift_ppm` is what the two clocks
+    drifted apart between the alignment before and the one after, None where there was only one.
+    """
+
+    host_domain: str
+    device_domain: str
+    method: str
+    error_ns: int
+    drift_ppm: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class WrongValue:
+    """The first value of a block that the reference does not have there.  `sequence` is None for a value of no row."""
+
+    step: int
+    sequence: int | None
+    tensor: str
+    expected: int
+    got: int
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCheck:
+    """What the host read in one block against the reference of fdprof.tokens.
+
+    `values` counts what had to be read (every tensor of every step up to the stop, and what was read beyond), `right`
+    what was.  A read of a group is stale when a value in it is the one of an earlier step or the buffer's initial one,
+    and wrong when a value is of no step.  `overrun_tokens` were computed after a sequence's stop was known on the
+    device but not yet on the host.
+    """
+
+    values: int
+    right: int
+    reads: int
+    stale_reads: int
+    wrong_reads: int
+    first_wrong: WrongValue | None
+    overrun_tokens: int
+    stop_seen: bool
+
+    @property
+    def is_right(self) -> bool:
+        return self.values == self.right and self.stop_seen
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One pass of the loop: warm-up steps, counted steps, and any overrun steps after the stop."""
+
+    index: int
+    position: int  # where it ran among all blocks of the call, so that interleaving can be seen
+    warmup: int
+    steps: int
+    capture: Capture
+    clock: ClockInfo
+    tokens: TokenCheck
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Where a run was made.  Unknown entries are None."""
+
+    fdprof: str
+    python: str
+    os: str
+    cpu: str
+    cpu_count: int | None
+    gpu: str | None = None
+    driver: str | None = None
+    cuda: str | None = None
+    paddle: str | None = None
+    profile: str | None = None  # the simulator's device profile
+    nvtx: bool = False  # an NVTX tool was listening
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One scenario in one mode on one backend: one or more blocks."""
+
+    id: str
+    scenario: str
+    mode: str
+    backend: str
+    created: str  # ISO 8601, UTC
+    params: Mapping[str, Any]
+    groups: tuple[Group, ...]
+    memory: Memory
+    lag: int
+    environment: Environment
+    device_work_ns: int  # one step's device work queued back to back, measured before the loop
+    host_work_ns: int  # one step's host work
+    caveats: tuple[str, ...]
+    interrupted: bool = False
+    blocks: tuple[Block, ...] = field(default=(), repr=False)
+
+    @property
+    def is_simulated(self) -> bool:
+        return self.environment.profile is not None
+
+    @property
+    def limit_ns(self) -> int:
+        """The shortest possible step: the longer of the step's device work and host work."""
+        return max(self.device_work_ns, self.host_work_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A sample of one quantity; ns unless its name says otherwise.  None where nothing was observed."""
+
+    count: int
+    mean: float | None
+    p50: float | None
+    p90: float | None
+    p99: float | None
+    max: float | None
+    max_step: int | None  # index of the step with the largest value
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two runs of the same loop in one call.  Ratios are candidate / baseline."""
+
+    baseline: Run
+    candidate: Run
+    ratio: float
+    ratio_p50: float
+    ratio_p90: float
+    ratio_p99: float
+    tokens_equal: bool
+    mismatches: tuple[str, ...]

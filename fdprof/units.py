@@ -1,0 +1,33 @@
+"""The only formatting of times, bytes and ratios for people."""
+
+NS_PER_US = 1_000
+NS_PER_S = 1_000_000_000
+
+NOT_OBSERVED = "-"
+
+
+def us(ns: float | None, digits: int = 1) -> str:
+    """Return nanoseconds as microseconds: 1234567 gives '1,234.6'; None gives '-'."""
+    return NOT_OBSERVED if ns is None else f"{ns / NS_PER_US:,.{digits}f}"
+
+
+def size(size_bytes: int) -> str:
+    """Return a size in the largest binary unit that leaves at least one: 513 gives '513 B', 2048 '2.0 KiB'."""
+    if size_bytes < 1024:
+        return f"{size_bytes} B"
+    value = float(size_bytes)
+    for unit in ("KiB", "MiB", "GiB"):
+        value /= 1024
+        if value < 1024 or unit == "GiB":
+            break
+    return f"{value:.1f} {unit}"
+
+
+def ratio(value: float | None) -> str:
+    """Return a ratio with three decimals: 0.7812 gives '0.781'."""
+    return NOT_OBSERVED if value is None else f"{value:.3f}"
+
+
+def percent(share: float | None) -> str:
+    """Return a share of one as per cent: 0.912 gives '91.2 %'."""
+    return NOT_OBSERVED if share is None else f"{share * 100:.1f} %"
