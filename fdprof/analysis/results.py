@@ -77,32 +77,33 @@ def result_of(run: Run) -> RunResult:
     )
 
 
-def compare(baseline: Run, candidate: Run) -> Comparison:
+def compare(baseline: RunResult, candidate: RunResult) -> Comparison:
     """Return the comparison of two runs; NotComparable when they differ in more than their mode."""
+    mine, other = baseline.run, candidate.run
     mismatches = tuple(
-        f"{name}: {mine!r} against {other!r}"
-        for name, mine, other in (
-            ("scenario", baseline.scenario, candidate.scenario),
-            ("backend", baseline.backend, candidate.backend),
-            ("params", dict(baseline.params), dict(candidate.params)),
-            ("environment", baseline.environment, candidate.environment),
+        f"{name}: {value!r} against {against!r}"
+        for name, value, against in (
+            ("scenario", mine.scenario, other.scenario),
+            ("backend", mine.backend, other.backend),
+            ("params", dict(mine.params), dict(other.params)),
+            ("environment", mine.environment, other.environment),
         )
-        if mine != other
+        if value != against
     )
     if mismatches:
         raise NotComparable(
-            f"{baseline.id} and {candidate.id} differ in {'; '.join(mismatches)}",
+            f"{mine.id} and {other.id} differ in {'; '.join(mismatches)}",
             "compare runs of one call: fdprof compare MODE MODE",
         )
-    mine, other = result_of(baseline).summaries["window_ns"], result_of(candidate).summaries["window_ns"]
+    base, cand = baseline.summaries["window_ns"], candidate.summaries["window_ns"]
     return Comparison(
-        baseline=baseline,
-        candidate=candidate,
-        ratio=_ratio(other.mean, mine.mean),
-        ratio_p50=_ratio(other.p50, mine.p50),
-        ratio_p90=_ratio(other.p90, mine.p90),
-        ratio_p99=_ratio(other.p99, mine.p99),
-        tokens_equal=result_of(baseline).is_right and result_of(candidate).is_right,
+        baseline=mine,
+        candidate=other,
+        ratio=_ratio(cand.mean, base.mean),
+        ratio_p50=_ratio(cand.p50, base.p50),
+        ratio_p90=_ratio(cand.p90, base.p90),
+        ratio_p99=_ratio(cand.p99, base.p99),
+        tokens_equal=baseline.is_right and candidate.is_right,
         mismatches=mismatches,
     )
 

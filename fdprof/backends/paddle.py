@@ -5,6 +5,7 @@ stop flag are ours.  Paddle's kernels are not used: on a card its wheel has no c
 Paddle's `copy_(src, blocking)` takes blocking as its second positional argument: False is asynchronous.
 """
 
+import ctypes
 import os
 import platform
 import time
@@ -35,6 +36,11 @@ class PaddleBackend:
 
     @classmethod
     def missing(cls) -> tuple[str, str] | None:
+        try:
+            # Asked first because it is quick: importing Paddle takes seconds.
+            ctypes.CDLL("libcuda.so.1")
+        except OSError:
+            return "no NVIDIA driver (libcuda.so.1 cannot be loaded)", "install the driver, or use --backend sim"
         try:
             import paddle
         except ImportError as error:

@@ -1,0 +1,12 @@
+"""Entry point of `fdprof` and `python -m fdprof`."""
+
+from fdprof.cli.app import app
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

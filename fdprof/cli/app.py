@@ -1,0 +1,49 @@
+"""The command group and the one place where errors become messages and exit codes."""
+
+import sys
+import traceback
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from fdprof.cli import compare, doctor, lists, report, run
+from fdprof.errors import FdprofError
+
+_BUG = 70
+
+
+class ErrorBoundary(TyperGroup):
+    """Turns an FdprofError into its message and exit code, and anything unexpected into one report and exit 70."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except FdprofError as error:
+            print(f"fdprof: {error}", file=sys.stderr)  # noqa: T201
+            if error.hint:
+                print(f"  {error.hint}", file=sys.stderr)  # noqa: T201
+            raise typer.Exit(error.exit_code) from error
+        except Exception as error:  # noqa: BLE001 - the one boundary; typer's own exceptions pass through
+            if type(error).__module__.split(".")[0] in {"typer", "click"} or isinstance(error, BrokenPipeError):
+                raise
+            traceback.print_exc()
+            print("fdprof: this is a bug in fdprof; please report it with the lines above", file=sys.stderr)  # noqa: T201
+            raise typer.Exit(_BUG) from error
+
+
+app = typer.Typer(
+    cls=ErrorBoundary,
+    name="fdprof",
+    help="Measure what host transfers cost an LLM decode loop, and whether making them asynchronous helps and stays right.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("run")(run.run)
+app.command("compare")(compare.compare)
+app.command("report")(report.report)
+app.command("scenarios")(lists.scenarios)
+app.command("modes")(lists.modes)
+app.command("doctor")(doctor.doctor)

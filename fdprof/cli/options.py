@@ -1,0 +1,122 @@
+"""Options shared by commands: those made from parameter records, and where output goes."""
+
+import dataclasses
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from fdprof import plugins, store
+from fdprof.errors import UsageError
+from fdprof.reports.protocol import Reportable
+
+Command = TypeVar("Command", bound=Callable[..., None])
+
+Backend = Annotated[str, typer.Option("--backend", help="auto, paddle or sim; auto takes a GPU with Paddle if one works.")]
+Json = Annotated[bool, typer.Option("--json", help="JSON on standard output, prose on standard error.")]
+Output = Annotated[Path | None, typer.Option("-o", "--output", help="Also write the report here; its ending chooses the format: .json or .txt.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing output.")]
+Runs = Annotated[Path, typer.Option("--runs", help="Folder that runs are saved in.")]
+Save = Annotated[bool, typer.Option("--save/--no-save", help="Save the run, so that `fdprof report` can reopen it.")]
+
+MAX_BLOCKS = 1000
+
+
+def options_of(*record_types: type[Any]) -> Callable[[Command], Command]:
+    """Return a decorator that gives a command an option for each field of the records, with its help and default.
+
+    The command takes them as **options and hands them to `record_from`, which checks the bounds.
+    """
+
+    def decorate(command: Command) -> Command:
+        signature = inspect.signature(command)
+        own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        added = []
+        for record_type in record_types:
+            types = inspect.get_annotations(record_type, eval_str=True)
+            for field in dataclasses.fields(record_type):
+                option = typer.Option("--" + field.name.replace("_", "-"), help=field.metadata["help"])
+                annotation = Annotated[types[field.name], option]  # type: ignore[name-defined]
+                added.append(
+                    inspect.Parameter(
+                        field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation
+                    )
+                )
+        command.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
+        command.__annotations__ = {p.name: p.annotation for p in (*own, *added)} | {"return": None}
+        return command
+
+    return decorate
+
+
+def record_from(record_type: type[Any], options: dict[str, Any]) -> Any:
+    """Return the record made of its options; UsageError when one is out of bounds."""
+    return record_type(**{field.name: options[field.name] for field in dataclasses.fields(record_type)})
+
+
+def check_blocks(blocks: int) -> None:
+    if not 1 <= blocks <= MAX_BLOCKS:
+        raise UsageError(f"--blocks is {blocks}, expected 1 to {MAX_BLOCKS}", "choose --blocks in that range")
+
+
+def check_output(output: Path | None, force: bool) -> None:
+    """Raise UsageError, before anything is run, when `output` cannot be written or has no report for its ending."""
+    if output is None:
+        return
+    _report_for(output)
+    if output.is_dir():
+        raise UsageError(f"{output} is a folder", "give a file name ending in .json or .txt")
+    if output.exists() and not force:
+        raise UsageError(f"{output} exists", "choose another -o, or pass --force to replace it")
+    if not output.parent.is_dir():
+        raise UsageError(f"the folder of {output} does not exist", f"create {output.parent} first")
+
+
+def show(result: Reportable, as_json: bool, output: Path | None) -> None:
+    """Print the report, as JSON or for people, and write it to `output` if one is given."""
+    if as_json:
+        typer.echo(plugins.load("reports", "json").render(result, 0, False), nl=False)
+    else:
+        color = sys.stdout.isatty() and "NO_COLOR" not in _environment()
+        typer.echo(plugins.load("reports", "terminal").render(result, _width(), color), nl=False)
+    if output is not None:
+        try:
+            store.write_text(output, _report_for(output).render(result, 100, False))
+        except OSError as error:
+            raise UsageError(f"cannot write {output}: {error.strerror or error}", "choose another -o") from error
+        say(f"wrote {output}")
+
+
+def say(text: str) -> None:
+    """Print a line of prose on standard error."""
+    typer.echo(text, err=True)
+
+
+def progress(text: str) -> None:
+    """Print a line of progress when a person is watching."""
+    if sys.stderr.isatty():
+        say(text)
+
+
+def _report_for(output: Path) -> Any:
+    for name in plugins.names("reports"):
+        report = plugins.load("reports", name)
+        if report.suffix == output.suffix:
+            return report
+    endings = ", ".join(plugins.load("reports", name).suffix for name in plugins.names("reports"))
+    raise UsageError(f"no report writes {output.suffix or 'a file without an ending'}", f"use one of: {endings}")
+
+
+def _width() -> int:
+    import shutil
+
+    return shutil.get_terminal_size((100, 24)).columns
+
+
+def _environment() -> Any:
+    import os
+
+    return os.environ

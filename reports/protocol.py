@@ -1,0 +1,28 @@
+"""What a report must offer, and the two things that can be reported.  Reports render; they compute nothing."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from fdprof.analysis.results import RunResult
+from fdprof.model import Comparison
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonResult:
+    """A comparison with the results of its two runs."""
+
+    comparison: Comparison
+    baseline: RunResult
+    candidate: RunResult
+
+
+Reportable = RunResult | ComparisonResult
+
+
+class Report(Protocol):
+    """One output format.  `REPORT` in each file of this folder is an object with these members."""
+
+    suffix: str
+
+    def render(self, result: Reportable, width: int, color: bool) -> str:
+        """Return the whole report as text that ends in a newline; `width` in columns."""

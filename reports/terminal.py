@@ -1,0 +1,171 @@
+"""The terminal report: the per-step timing table of a run, or two runs side by side."""
+
+from io import StringIO
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from fdprof import units
+from fdprof.analysis.ledger import COUNTED, TIME_COLUMNS
+from fdprof.analysis.results import RunResult
+from fdprof.model import Summary
+from fdprof.reports.protocol import ComparisonResult, Reportable
+
+_FIRST_ROWS = 5
+_HEADINGS = {
+    "window_ns": "step",
+    "issue_ns": "issue",
+    "host_work_ns": "host work",
+    "fence_wait_ns": "fence wait",
+    "host_blocked_ns": "host blocked",
+    "device_busy_ns": "device busy",
+    "device_idle_ns": "device idle",
+}
+_STATISTICS = ("mean", "p50", "p90", "p99", "max")
+
+
+class TerminalReport:
+    """Text for people."""
+
+    suffix = ".txt"
+
+    def render(self, result: Reportable, width: int, color: bool) -> str:
+        sink = StringIO()
+        console = Console(file=sink, width=max(width, 80), force_terminal=color, no_color=not color, highlight=False)
+        if isinstance(result, ComparisonResult):
+            _comparison(console, result)
+        else:
+            _run(console, result)
+        return "".join(line.rstrip() + "\n" for line in sink.getvalue().splitlines())
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, soft_wrap=False)
+
+
+def _header(console: Console, result: RunResult) -> None:
+    run = result.run
+    params = run.params
+    device = run.environment.gpu or "unknown GPU"
+    _say(console, f"{run.scenario} on {run.backend}: {device}")
+    _say(
+        console,
+        f"{params['sequences']} sequences; device work {units.us(run.device_work_ns)} µs in {params['kernels']} kernels, "
+        f"host work {units.us(run.host_work_ns)} µs; limit {units.us(run.limit_ns)} µs a step",
+    )
+    for caveat in run.caveats:
+        _say(console, f"note: {caveat}")
+    if result.clock_error_ns:
+        _say(console, f"note: device times are on the host clock to within ±{units.us(result.clock_error_ns)} µs")
+
+
+def _run(console: Console, result: RunResult) -> None:
+    _header(console, result)
+    run, ledger = result.run, result.ledger
+    table = Table(title=f"{run.mode}: times per step, µs", title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("", justify="left")
+    for heading in _HEADINGS.values():
+        table.add_column(heading, justify="right")
+    counted = np.flatnonzero(ledger.part == COUNTED)
+    for row in counted[:_FIRST_ROWS]:
+        cells = [getattr(ledger, name) for name in TIME_COLUMNS]
+        table.add_row(f"step {ledger.step[row]}", *(units.us(None if c is None else int(c[row])) for c in cells))
+    if len(counted) > _FIRST_ROWS:
+        table.add_row(f"... of {len(counted)}", *[""] * len(TIME_COLUMNS))
+    table.add_section()
+    for statistic in _STATISTICS:
+        values = [getattr(result.summaries[name], statistic) for name in TIME_COLUMNS]
+        table.add_row(statistic, *(units.us(value) for value in values))
+    worst = [result.summaries[name].max_step for name in TIME_COLUMNS]
+    table.add_row("max at step", *(units.NOT_OBSERVED if step is None else str(step) for step in worst))
+    console.print(table)
+    _say(console, f"efficiency {units.percent(result.efficiency)} of the limit")
+    for transfer in result.transfers:
+        _say(
+            console,
+            f"transfer {transfer.name}: {units.size(transfer.size_bytes)} {transfer.direction}, {transfer.memory}, "
+            f"lag {transfer.lag}; issue {units.us(transfer.issue_ns)}, copy {units.us(transfer.copy_ns)}, "
+            f"wait {units.us(transfer.wait_ns)} µs a step",
+        )
+    _say(console, _tokens(result))
+    _interrupted(console, result)
+
+
+def _tokens(result: RunResult) -> str:
+    text = (
+        f"tokens {result.values_right:,} of {result.values:,} right, stale reads {result.stale_reads} "
+        f"of {result.reads}, overrun {result.overrun_tokens} tokens"
+    )
+    return text if result.stop_seen else text + ", the stop never reached the host"
+
+
+def _interrupted(console: Console, result: RunResult) -> None:
+    if result.run.interrupted:
+        _say(console, f"interrupted: {len(result.run.blocks)} finished blocks are shown")
+
+
+def _comparison(console: Console, result: ComparisonResult) -> None:
+    _header(console, result.baseline)
+    baseline, candidate = result.baseline, result.candidate
+    blocks = len(baseline.run.blocks)
+    table = Table(
+        title=f"times per step, µs: {baseline.summaries['window_ns'].count} steps a side in {blocks} interleaved blocks",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+    )
+    table.add_column("", justify="left")
+    for name in (baseline.run.mode, candidate.run.mode, "ratio"):
+        table.add_column(name, justify="right")
+    comparison = result.comparison
+    ratios = (comparison.ratio, comparison.ratio_p50, comparison.ratio_p90, comparison.ratio_p99)
+    for statistic, ratio in zip(("mean", "p50", "p90", "p99"), ratios, strict=True):
+        mine, other = baseline.summaries["window_ns"], candidate.summaries["window_ns"]
+        table.add_row(
+            f"step, {statistic}", _cell(mine, statistic), _cell(other, statistic), units.ratio(ratio)
+        )
+    table.add_section()
+    for name in TIME_COLUMNS[1:]:
+        table.add_row(
+            f"{_HEADINGS[name]}, mean",
+            _cell(baseline.summaries[name], "mean"),
+            _cell(candidate.summaries[name], "mean"),
+            "",
+        )
+    table.add_section()
+    table.add_row("efficiency", units.percent(baseline.efficiency), units.percent(candidate.efficiency), "")
+    table.add_row(
+        "tokens right",
+        f"{baseline.values_right:,}/{baseline.values:,}",
+        f"{candidate.values_right:,}/{candidate.values:,}",
+        "",
+    )
+    table.add_row(
+        "stale reads",
+        f"{baseline.stale_reads}/{baseline.reads}",
+        f"{candidate.stale_reads}/{candidate.reads}",
+        "",
+    )
+    table.add_row("overrun tokens", str(baseline.overrun_tokens), str(candidate.overrun_tokens), "")
+    console.print(table)
+    _say(console, _sentence(result))
+    _interrupted(console, candidate)
+
+
+def _cell(summary: Summary, statistic: str) -> str:
+    return units.us(getattr(summary, statistic))
+
+
+def _sentence(result: ComparisonResult) -> str:
+    comparison = result.comparison
+    baseline, candidate = comparison.baseline.mode, comparison.candidate.mode
+    if not comparison.tokens_equal:
+        return f"{candidate} / {baseline}: the tokens are not right, so the times decide nothing"
+    return (
+        f"{candidate} / {baseline}: {units.ratio(comparison.ratio)} of the mean step time, tokens equal. "
+        "A ratio without an interval is not a verdict."
+    )
+
+
+REPORT = TerminalReport()
