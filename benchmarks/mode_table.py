@@ -16,12 +16,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from fdprof.scenarios.protocol import LoopParams
 
 from fdprof import store
 from fdprof.analysis.ledger import COUNTED
 from fdprof.analysis.results import RunResult, result_of
 from fdprof.model import Run
-from fdprof.scenarios.protocol import LoopParams
 from fdprof.session import Extent, Session, open_backend
 
 MODES = ("sync", "sync-pinned", "async", "overlap", "unfenced")
@@ -90,9 +90,7 @@ def main() -> None:
     cells = []
     environment = None
     for device, schedule, save in LOOPS:
-        params = LoopParams(
-            device_us=device, schedule_us=schedule, save_output_us=save, kernels=options.kernels
-        )
+        params = LoopParams(device_us=device, schedule_us=schedule, save_output_us=save, kernels=options.kernels)
         session = Session(backend, "stop_flag", params, Extent(steps=options.steps, warmup=20))
         runs: dict[str, Run] = {mode: session.new_run(mode) for mode in MODES}
         for round_number in range(options.blocks):

@@ -122,7 +122,9 @@ def _paddle(facts: dict[str, Any], failure: str) -> list[Check]:
     kind = "CUDA" if facts["cuda"] else "CPU"
     checks = [Check("Paddle", "ok", f"{facts['version']}, built for {kind}")]
     if not facts["cuda"]:
-        checks.append(Check("Paddle's kernels", "unknown", "a CPU build has none for a GPU", "install paddlepaddle-gpu"))
+        checks.append(
+            Check("Paddle's kernels", "unknown", "a CPU build has none for a GPU", "install paddlepaddle-gpu")
+        )
     elif not facts.get("devices"):
         checks.append(
             Check("Paddle's kernels", "unknown", "Paddle sees no GPU", "check nvidia-smi and CUDA_VISIBLE_DEVICES")
@@ -141,7 +143,9 @@ def _paddle(facts: dict[str, Any], failure: str) -> list[Check]:
             )
         )
     else:
-        checks.append(Check("Paddle's kernels", "missing", f"running one ended the process: {failure}", "reinstall Paddle"))
+        checks.append(
+            Check("Paddle's kernels", "missing", f"running one ended the process: {failure}", "reinstall Paddle")
+        )
     if facts.get("ops"):
         checks.append(Check("ops", "ok", "built and loaded"))
     elif "ops" in facts:

@@ -1,7 +1,7 @@
 """The loop object that a scenario's step is given, while it is being recorded."""
 
 from fdprof.backends.protocol import Backend
-from fdprof.model import CallKind, Group
+from fdprof.model import Group
 from fdprof.modes.protocol import Mode, Values
 from fdprof.recorder import Range, RecordedDevice, Recorder
 from fdprof.scenarios.protocol import LoopParams
@@ -19,8 +19,7 @@ class RecordedLoop:
         self.reads: list[tuple[int, Group, Values]] = []
         self._mode = mode
         self._recorder = recorder
-        self._backend_work = backend.host_work
-        self._work_site = recorder.call_site("host_work", CallKind.HOST_WORK)
+        self.host_work = backend.host_work
         self.forward = device.forward
         self.sample_and_update = device.update
 
@@ -35,14 +34,6 @@ class RecordedLoop:
         if values is not None:
             self.reads.append((self.step, group, values))
         return values
-
-    def host_work(self, duration_ns: int) -> None:
-        if not duration_ns:
-            return
-        recorder = self._recorder
-        start = recorder.clock()
-        self._backend_work(duration_ns)
-        recorder.calls.append((self._work_site, start, recorder.clock()))
 
     def save(self, values: Values) -> None:
         """Hand the values on; the check of all reads comes after the loop, outside the timed region."""

@@ -37,8 +37,10 @@ class CallKind(Enum):
     RECORD = "record"  # event record
     WAIT = "wait"  # fence: returns when the event, or the stream, is done
     READ = "read"  # host memory only
-    HOST_WORK = "host_work"  # the scenario's own host code
 
+
+HOST_RANGE = "host"
+"""The range a scenario puts its own host work in; a detail may follow, as in host:schedule."""
 
 BLOCKING_KINDS = frozenset({CallKind.BLOCKING_COPY, CallKind.WAIT})
 """Calls in which the host cannot go on until the device gets somewhere (`host blocked`)."""
@@ -80,7 +82,14 @@ RANGES: Schema = {"range": "int32", "start_ns": "int64", "end_ns": "int64", "ste
 KERNELS: Schema = {"step": "int32", "kernel": "int32", "start_ns": "int64", "end_ns": "int64"}
 """Kernels by their own device stamps, on the host clock. `kernel` counts within the step; the last is the update."""
 
-READS: Schema = {"step": "int32", "value_step": "int32", "group": "int32", "right": "int32", "stale": "int32", "wrong": "int32"}
+READS: Schema = {
+    "step": "int32",
+    "value_step": "int32",
+    "group": "int32",
+    "right": "int32",
+    "stale": "int32",
+    "wrong": "int32",
+}
 """One row a read of a group: at `step` the host took the values of `value_step`; values right, stale and wrong."""
 
 

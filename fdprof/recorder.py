@@ -23,7 +23,7 @@ _STEP, _FENCE = "step", "fence"
 class Range:
     """A named stretch of the step's thread; enter and leave it once at a time."""
 
-    __slots__ = ("_append", "_attributes", "_clock", "_index", "_pop", "_push", "_start")
+    __slots__ = ("_append", "_attributes", "_clock", "_index", "_pop", "_push", "_start", "last")
 
     def __init__(self, recorder: "Recorder", name: str, detail: str) -> None:
         self._index = recorder.range_index(name, detail)
@@ -33,6 +33,7 @@ class Range:
         # Cached: building attributes costs ten times what emitting them does.  None when no NVTX tool listens.
         self._attributes = recorder.attributes(name, detail)
         self._start = 0
+        self.last = (0, 0)  # start and end of the pass that ended last, ns
 
     def __enter__(self) -> "Range":
         if self._attributes is not None:
@@ -43,7 +44,9 @@ class Range:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._append((self._index, self._start, self._clock()))
+        end = self._clock()
+        self._append((self._index, self._start, end))
+        self.last = (self._start, end)
         if self._attributes is not None:
             self._pop()
 
@@ -123,6 +126,18 @@ def _with_step(
     return {index_name: matrix[:, 0], "start_ns": matrix[:, 1], "end_ns": matrix[:, 2], "step": step}
 
 
+class _Sites(dict[str, int]):
+    """Call sites of one kind by tensor name, made at first use."""
+
+    def __init__(self, recorder: Recorder, name: str, kind: CallKind) -> None:
+        super().__init__()
+        self._new = lambda subject: recorder.call_site(name, kind, subject)
+
+    def __missing__(self, subject: str) -> int:
+        self[subject] = self._new(subject)
+        return self[subject]
+
+
 class RecordedDevice:
     """A device loop whose calls are recorded; it is given to the mode in place of the real one."""
 
@@ -136,15 +151,11 @@ class RecordedDevice:
         self._record = recorder.call_site("record", CallKind.RECORD)
         self._wait = recorder.call_site("wait", CallKind.WAIT)
         self._synchronize = recorder.call_site("synchronize", CallKind.WAIT)
-        self._by_tensor: dict[tuple[CallKind, str], int] = {}
+        # By tensor name, one a method: a key with the kind in it would cost an Enum's hash in every call.
+        self._copies = _Sites(recorder, "copy", CallKind.COPY)
+        self._fetches = _Sites(recorder, "fetch", CallKind.BLOCKING_COPY)
+        self._reads = _Sites(recorder, "read", CallKind.READ)
         self._fence = recorder.range(_FENCE)
-
-    def _site(self, name: str, kind: CallKind, tensor: str) -> int:
-        key = (kind, tensor)
-        found = self._by_tensor.get(key)
-        if found is None:
-            found = self._by_tensor[key] = self._recorder.call_site(name, kind, tensor)
-        return found
 
     def forward(self) -> None:
         start = self._clock()
@@ -157,20 +168,20 @@ class RecordedDevice:
         self._append((self._update, start, self._clock()))
 
     def copy(self, spec: TensorSpec, into: HostBuffer) -> None:
-        site = self._site("copy", CallKind.COPY, spec.name)
+        site = self._copies[spec.name]
         start = self._clock()
         self._device.copy(spec, into)
         self._append((site, start, self._clock()))
 
     def fetch(self, spec: TensorSpec) -> HostBuffer:
-        site = self._site("fetch", CallKind.BLOCKING_COPY, spec.name)
+        site = self._fetches[spec.name]
         start = self._clock()
         buffer = self._device.fetch(spec)
         self._append((site, start, self._clock()))
         return buffer
 
     def read(self, buffer: HostBuffer) -> Any:
-        site = self._site("read", CallKind.READ, buffer.spec.name)
+        site = self._reads[buffer.spec.name]
         start = self._clock()
         value = self._device.read(buffer)
         self._append((site, start, self._clock()))
@@ -182,16 +193,14 @@ class RecordedDevice:
         self._append((self._record, start, self._clock()))
 
     def wait(self, event: Event) -> None:
-        with self._fence:
-            start = self._clock()
+        with self._fence as fence:
             self._device.wait(event)
-            self._append((self._wait, start, self._clock()))
+        self._append((self._wait, *fence.last))
 
     def synchronize(self) -> None:
-        with self._fence:
-            start = self._clock()
+        with self._fence as fence:
             self._device.synchronize()
-            self._append((self._synchronize, start, self._clock()))
+        self._append((self._synchronize, *fence.last))
 
     # Outside the timed loop: nothing to record.
 

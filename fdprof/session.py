@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fdprof import plugins
-from fdprof.backends.protocol import Backend, ClockSample, DeviceLoop, LoopPlan
+from fdprof.backends.protocol import Backend, ClockSample, LoopPlan
 from fdprof.calibration import DeviceWork, calibrate
 from fdprof.clock import to_host_clock
 from fdprof.errors import UsageError
@@ -205,5 +205,3 @@ def _check_memory(params: LoopParams, extent: Extent) -> None:
             f"at most {_MAX_VALUES:,} are kept",
             "lower --steps or --sequences",
         )
-
-

@@ -142,7 +142,9 @@ def load(folder: Path) -> Run:
             created=document["created"],
             params=document["params"],
             groups=tuple(
-                Group(group["name"], tuple(TensorSpec(t["name"], tuple(t["shape"]), t["dtype"]) for t in group["tensors"]))
+                Group(
+                    group["name"], tuple(TensorSpec(t["name"], tuple(t["shape"]), t["dtype"]) for t in group["tensors"])
+                )
                 for group in document["groups"]
             ),
             memory=Memory(document["memory"]),
@@ -155,7 +157,9 @@ def load(folder: Path) -> Run:
             blocks=blocks,
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{folder / _RUN_FILE}: {type(error).__name__} at {error}", "the run folder is damaged") from error
+        raise InputError(
+            f"{folder / _RUN_FILE}: {type(error).__name__} at {error}", "the run folder is damaged"
+        ) from error
 
 
 def _load_block(folder: Path) -> Block:
@@ -248,7 +252,9 @@ def write_text(path: Path, text: str) -> None:
 
 def _read_json(path: Path) -> dict[str, Any]:
     if path.parent.is_dir() and not path.exists():
-        raise InputError(f"{path.parent} is not a run of fdprof: it has no {path.name}", "give the folder that `fdprof run` wrote")
+        raise InputError(
+            f"{path.parent} is not a run of fdprof: it has no {path.name}", "give the folder that `fdprof run` wrote"
+        )
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

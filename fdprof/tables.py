@@ -16,9 +16,7 @@ def step_table(run: Run) -> "pd.DataFrame":
     A time that this run does not have is a column of missing values, never zero.
     """
     ledger = ledger_of(run)
-    columns = {
-        entry.name: getattr(ledger, entry.name) for entry in dataclasses.fields(ledger) if entry.name != "part"
-    }
+    columns = {entry.name: getattr(ledger, entry.name) for entry in dataclasses.fields(ledger) if entry.name != "part"}
     frame = pd.DataFrame({name: column for name, column in columns.items() if column is not None})
     for name, column in columns.items():
         if column is None:

@@ -51,9 +51,7 @@ def check_tokens(
             read_stale += int(stale.sum())
             read_wrong += count - int(stale.sum())
             at = int(np.argmax(differs))
-            found = WrongValue(
-                read.step, at if got.size > 1 else None, tensor.name, int(expected[at]), int(got[at])
-            )
+            found = WrongValue(read.step, at if got.size > 1 else None, tensor.name, int(expected[at]), int(got[at]))
             if first_wrong is None or found.step < first_wrong.step:
                 first_wrong = found
         values += read_right + read_stale + read_wrong

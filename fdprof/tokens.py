@@ -41,7 +41,9 @@ def output_lengths(seed: int, requests: npt.ArrayLike, mean_length: int) -> npt.
     return (_U64(1) + draws % _U64(2 * mean_length - 1)).astype(np.int64)
 
 
-def ordinary_tokens(seed: int, requests: npt.ArrayLike, positions: npt.ArrayLike, steps: npt.ArrayLike) -> npt.NDArray[np.int64]:
+def ordinary_tokens(
+    seed: int, requests: npt.ArrayLike, positions: npt.ArrayLike, steps: npt.ArrayLike
+) -> npt.NDArray[np.int64]:
     """Return the token of each (request, position in its output, step) that is not the last of its request."""
     ids = np.asarray(requests, dtype=_U64)
     with np.errstate(over="ignore"):

@@ -4,9 +4,10 @@ import dataclasses
 import json
 from typing import Any
 
+from fdprof.reports.protocol import ComparisonResult, Reportable
+
 from fdprof.analysis.ledger import TIME_COLUMNS
 from fdprof.analysis.results import RunResult
-from fdprof.reports.protocol import ComparisonResult, Reportable
 
 # History of the document.  1: first.
 SCHEMA_VERSION = 1

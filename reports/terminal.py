@@ -3,6 +3,7 @@
 from io import StringIO
 
 import numpy as np
+from fdprof.reports.protocol import ComparisonResult, Reportable
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -11,7 +12,6 @@ from fdprof import units
 from fdprof.analysis.ledger import COUNTED, TIME_COLUMNS
 from fdprof.analysis.results import RunResult
 from fdprof.model import Summary
-from fdprof.reports.protocol import ComparisonResult, Reportable
 
 _FIRST_ROWS = 5
 _HEADINGS = {
@@ -122,9 +122,7 @@ def _comparison(console: Console, result: ComparisonResult) -> None:
     ratios = (comparison.ratio, comparison.ratio_p50, comparison.ratio_p90, comparison.ratio_p99)
     for statistic, ratio in zip(("mean", "p50", "p90", "p99"), ratios, strict=True):
         mine, other = baseline.summaries["window_ns"], candidate.summaries["window_ns"]
-        table.add_row(
-            f"step, {statistic}", _cell(mine, statistic), _cell(other, statistic), units.ratio(ratio)
-        )
+        table.add_row(f"step, {statistic}", _cell(mine, statistic), _cell(other, statistic), units.ratio(ratio))
     table.add_section()
     for name in TIME_COLUMNS[1:]:
         table.add_row(

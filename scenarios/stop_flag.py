@@ -7,9 +7,10 @@ Source: PaddlePaddle/FastDeploy pull request #6176, `_postprocess` and `_save_mo
 
 from functools import lru_cache
 
+from fdprof.scenarios.protocol import Loop, LoopParams
+
 from fdprof.backends.protocol import tensor_spec
 from fdprof.model import Group
-from fdprof.scenarios.protocol import Loop, LoopParams
 
 
 @lru_cache(maxsize=8)

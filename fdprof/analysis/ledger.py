@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fdprof.analysis.intervals import Ns, covered
-from fdprof.model import BLOCKING_KINDS, Block, CallKind, Capture, Run
+from fdprof.model import BLOCKING_KINDS, HOST_RANGE, Block, CallKind, CallSite, Capture, Run, Table
 
 COUNTED, WARMUP, OVERRUN = 0, 1, 2
 
@@ -61,7 +61,7 @@ def ledger_of(run: Run) -> Ledger:
     return Ledger(**columns, fence_wait_ns=waits if has_fence else None)
 
 
-def _used_sites(capture: Capture) -> list[object]:
+def _used_sites(capture: Capture) -> list[CallSite]:
     return [capture.call_sites[index] for index in np.unique(capture.calls["call"])]
 
 
@@ -81,7 +81,7 @@ def _block_ledger(block: Block) -> Ledger:
         part=part.astype(np.int8),
         window_ns=window,
         issue_ns=_time_in(capture, {CallKind.COPY, CallKind.BLOCKING_COPY}, steps),
-        host_work_ns=_time_in(capture, {CallKind.HOST_WORK}, steps),
+        host_work_ns=_host_work(capture, steps),
         fence_wait_ns=_time_in(capture, {CallKind.WAIT}, steps),
         host_blocked_ns=_time_in(capture, BLOCKING_KINDS, steps),
         device_busy_ns=busy,
@@ -90,11 +90,19 @@ def _block_ledger(block: Block) -> Ledger:
     )
 
 
+def _host_work(capture: Capture, steps: int) -> Ns:
+    """Return the host time in `host` ranges by step."""
+    is_host = np.array([name.split(":")[0] == HOST_RANGE for name in capture.range_names], dtype=bool)
+    return _time_by_step(capture.ranges, is_host[capture.ranges["range"]], steps)
+
+
 def _time_in(capture: Capture, kinds: frozenset[CallKind] | set[CallKind], steps: int) -> Ns:
     """Return the host time in calls of these kinds by step.  The calls follow one another on one thread."""
     is_kind = np.array([site.kind in kinds for site in capture.call_sites], dtype=bool)
-    calls = capture.calls
-    chosen = is_kind[calls["call"]]
+    return _time_by_step(capture.calls, is_kind[capture.calls["call"]], steps)
+
+
+def _time_by_step(table: Table, chosen: npt.NDArray[np.bool_], steps: int) -> Ns:
     total = np.zeros(steps, dtype=np.int64)
-    np.add.at(total, calls["step"][chosen], (calls["end_ns"] - calls["start_ns"])[chosen])
+    np.add.at(total, table["step"][chosen], (table["end_ns"] - table["start_ns"])[chosen])
     return total

@@ -70,6 +70,8 @@ class PaddleBackend:
         self.clock_ns = time.perf_counter_ns  # CLOCK_MONOTONIC, the clock the ops align the device with
 
     def host_work(self, duration_ns: int) -> None:
+        if not duration_ns:
+            return
         clock = self.clock_ns
         end = clock() + duration_ns
         while clock() < end:
@@ -129,9 +131,7 @@ class PaddleLoop:
         place = paddle.CUDAPlace(0)
         state = ops.initial_state(plan.sequences, plan.seed, plan.mean_length)
         tensors = {name: paddle.to_tensor(array, place=place) for name, array in state.items()}
-        self._stamps = paddle.to_tensor(
-            np.zeros((plan.max_steps, plan.kernels + 1, 2), dtype=np.int64), place=place
-        )
+        self._stamps = paddle.to_tensor(np.zeros((plan.max_steps, plan.kernels + 1, 2), dtype=np.int64), place=place)
         self._native = ops.DecodeLoop(
             **tensors,
             stamps=self._stamps,

@@ -44,6 +44,8 @@ class SimBackend:
         return self._simulator.now_ns
 
     def host_work(self, duration_ns: int) -> None:
+        if not duration_ns:
+            return
         self._simulator.advance(duration_ns + self.profile.host.work_call_ns)
 
     def open_loop(self, plan: LoopPlan) -> "SimLoop":

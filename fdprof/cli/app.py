@@ -24,7 +24,7 @@ class ErrorBoundary(TyperGroup):
             if error.hint:
                 print(f"  {error.hint}", file=sys.stderr)  # noqa: T201
             raise typer.Exit(error.exit_code) from error
-        except Exception as error:  # noqa: BLE001 - the one boundary; typer's own exceptions pass through
+        except Exception as error:
             if type(error).__module__.split(".")[0] in {"typer", "click"} or isinstance(error, BrokenPipeError):
                 raise
             traceback.print_exc()

@@ -15,9 +15,14 @@ from fdprof.reports.protocol import Reportable
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
-Backend = Annotated[str, typer.Option("--backend", help="auto, paddle or sim; auto takes a GPU with Paddle if one works.")]
+Backend = Annotated[
+    str, typer.Option("--backend", help="auto, paddle or sim; auto takes a GPU with Paddle if one works.")
+]
 Json = Annotated[bool, typer.Option("--json", help="JSON on standard output, prose on standard error.")]
-Output = Annotated[Path | None, typer.Option("-o", "--output", help="Also write the report here; its ending chooses the format: .json or .txt.")]
+Output = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", help="Also write the report here; its ending chooses the format: .json or .txt."),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing output.")]
 Runs = Annotated[Path, typer.Option("--runs", help="Folder that runs are saved in.")]
 Save = Annotated[bool, typer.Option("--save/--no-save", help="Save the run, so that `fdprof report` can reopen it.")]

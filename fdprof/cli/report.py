@@ -24,7 +24,9 @@ def report(
     loaded = store.load_any(run)
     for side in loaded:
         if not side.blocks:
-            raise InputError(f"{run} holds no finished block of {side.mode}", "the run was interrupted; record it again")
+            raise InputError(
+                f"{run} holds no finished block of {side.mode}", "the run was interrupted; record it again"
+            )
     results = [result_of(side) for side in loaded]
     if len(results) == 1:
         show(results[0], json, output)

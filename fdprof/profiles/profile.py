@@ -101,5 +101,7 @@ def _costs(kind: type[Any], entries: dict[str, Any], profile: str) -> Any:
     expected = {entry.name for entry in dataclasses.fields(kind)}
     if set(entries) != expected:
         differing = ", ".join(sorted(set(entries) ^ expected))
-        raise InputError(f"device profile {profile}: {kind.__name__} differs in {differing}", "correct the profile file")
+        raise InputError(
+            f"device profile {profile}: {kind.__name__} differs in {differing}", "correct the profile file"
+        )
     return kind(**entries)

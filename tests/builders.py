@@ -1,0 +1,182 @@
+"""Tiny makers, so that each test shows only what matters to it.  Tests get this module as the fixture `build`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fdprof.backends.protocol import HostBuffer, tensor_spec
+from fdprof.model import (
+    CALLS,
+    KERNELS,
+    RANGES,
+    READS,
+    Block,
+    CallKind,
+    CallSite,
+    Capture,
+    ClockInfo,
+    Environment,
+    Group,
+    Memory,
+    Run,
+    Table,
+    TensorSpec,
+    TokenCheck,
+)
+from fdprof.profiles.profile import CardCosts, DeviceProfile, HostCosts
+
+SITES = tuple(CallSite(kind.value, kind, "") for kind in CallKind)
+"""One call site a kind, in the order of CallKind."""
+
+ENVIRONMENT = Environment(fdprof="0", python="3", os="os", cpu="cpu", cpu_count=1)
+
+
+class FakeClock:
+    """A clock that stands still until it is set."""
+
+    def __init__(self) -> None:
+        self.now = 0
+
+    def __call__(self) -> int:
+        return self.now
+
+
+class FakeDevice:
+    """A device loop whose every call takes 7 ns of the fake clock; `fails` names the call that raises instead."""
+
+    def __init__(self, clock: FakeClock, fails: str = "") -> None:
+        self._clock, self._fails = clock, fails
+
+    def _spend(self, name: str) -> None:
+        self._clock.now += 7
+        if name == self._fails:
+            raise RuntimeError(name)
+
+    def forward(self) -> None:
+        self._spend("forward")
+
+    def update(self) -> None:
+        self._spend("update")
+
+    def copy(self, spec: TensorSpec, into: HostBuffer) -> None:
+        self._spend("copy")
+
+    def fetch(self, spec: TensorSpec) -> str:
+        self._spend("fetch")
+        return f"fetched {spec.name}"
+
+    def record(self, event: object) -> None:
+        self._spend("record")
+
+    def wait(self, event: object) -> None:
+        self._spend("wait")
+
+    def synchronize(self) -> None:
+        self._spend("synchronize")
+
+
+def outputs(sequences: int) -> Group:
+    """Return the group of stop_flag: tokens, then the flag."""
+    return Group("outputs", (tensor_spec("sampled_token_ids", sequences), tensor_spec("not_need_stop", sequences)))
+
+
+def a_capture(
+    starts: Sequence[int],
+    last_end: int,
+    calls: Sequence[tuple[CallKind, int, int, int]] = (),
+    kernels: Sequence[tuple[int, int]] = (),
+    reads: Sequence[tuple[int, ...]] = (),
+    ranges: Sequence[tuple[str, int, int, int]] = (),
+) -> Capture:
+    """Return a capture of steps at `starts`, with rows as annotated.
+
+    Calls are (kind, start, end, step), kernels (start, end), ranges (name, start, end, step), reads as in READS.
+    """
+    kinds, names = list(CallKind), sorted({name for name, *_ in ranges})
+    return Capture(
+        call_sites=SITES,
+        range_names=tuple(names),
+        calls=Table.of_rows(CALLS, [(kinds.index(kind), start, end, step) for kind, start, end, step in calls]),
+        ranges=Table.of_rows(RANGES, [(names.index(name), start, end, step) for name, start, end, step in ranges]),
+        kernels=Table.of_rows(KERNELS, [(0, index, start, end) for index, (start, end) in enumerate(kernels)]),
+        reads=Table.of_rows(READS, reads),
+        step_starts_ns=np.array(starts, dtype=np.int64),
+        step_ends_ns=np.array([*starts[1:], last_end], dtype=np.int64),
+    )
+
+
+def a_block(capture: Capture, warmup: int = 0, steps: int | None = None, index: int = 0, **tokens: Any) -> Block:
+    """Return a block of right tokens; `tokens` overrides fields of its check."""
+    check = {
+        "values": 4,
+        "right": 4,
+        "reads": 2,
+        "stale_reads": 0,
+        "wrong_reads": 0,
+        "first_wrong": None,
+        "overrun_tokens": 0,
+        "stop_seen": True,
+    }
+    return Block(
+        index=index,
+        position=index,
+        warmup=warmup,
+        steps=len(capture.step_starts_ns) - warmup if steps is None else steps,
+        capture=capture,
+        clock=ClockInfo("host", "device", "method", 10 + index, None),
+        tokens=TokenCheck(**(check | tokens)),
+    )
+
+
+def a_run(*blocks: Block, **changes: Any) -> Run:
+    """Return a run of these blocks; `changes` overrides its other fields."""
+    fields: dict[str, Any] = {
+        "id": "a-run",
+        "scenario": "stop_flag",
+        "mode": "sync",
+        "backend": "sim",
+        "created": "2025-01-01T00:00:00+00:00",
+        "params": {"sequences": 2},
+        "groups": (outputs(2),),
+        "memory": Memory.PAGEABLE,
+        "lag": 0,
+        "environment": ENVIRONMENT,
+        "device_work_ns": 50,
+        "host_work_ns": 20,
+        "caveats": (),
+    }
+    return Run(**(fields | changes), blocks=blocks)
+
+
+def round_profile() -> DeviceProfile:
+    """Return a profile of round, made-up costs.  No copy of the tests is large enough to be bound by bandwidth."""
+    card = CardCosts(
+        kernel_start_ns=600,
+        kernel_gap_ns=100,
+        kernel_overhead_ns=0,
+        update_ns=300,
+        kernel_to_copy_ns=500,
+        copy_to_copy_ns=100,
+        copy_to_kernel_ns=300,
+        copy_start_ns=200,
+        copy_floor_ns=150,
+        copy_bytes_per_us=1_000_000,
+        wake_ns=250,
+        staging_floor_ns=240,
+        staging_bytes_per_us=1_000_000,
+        launch_queue_depth=1024,
+    )
+    host = HostCosts(
+        launch_call_ns=50,
+        kernel_launch_ns=20,
+        copy_call_ns=1000,
+        fetch_before_ns=3000,
+        fetch_after_ns=2000,
+        record_ns=70,
+        wait_call_ns=50,
+        read_flag_ns=30,
+        read_array_ns=150,
+        work_call_ns=10,
+    )
+    return DeviceProfile("round", "made-up GPU", "made-up framework", "this file", card, host)

@@ -1,0 +1,73 @@
+"""Fixtures of the whole suite, and the `gpu` marker: such tests are skipped, with the reason, where no GPU works."""
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from fdprof import plugins
+from fdprof.backends.paddle import PaddleBackend
+from fdprof.backends.sim import SimBackend
+from fdprof.session import Extent, Session
+
+
+def _load(name: str) -> ModuleType:
+    """Return a module beside this file; with --import-mode=importlib the folder is not on sys.path."""
+    spec = importlib.util.spec_from_file_location(f"fdprof_tests_{name}", Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+_BUILDERS = _load("builders")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    # Asked only when it matters: the answer imports Paddle.
+    problem = PaddleBackend.missing() if marked else None
+    if problem is not None:
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason=problem[0]))
+
+
+@pytest.fixture(scope="session")
+def build() -> ModuleType:
+    """The makers of tests/builders.py."""
+    return _BUILDERS
+
+
+@pytest.fixture
+def sim() -> SimBackend:
+    """A simulator of the shipped profile at virtual time 0."""
+    return SimBackend(30)
+
+
+@pytest.fixture
+def round_sim(monkeypatch: pytest.MonkeyPatch) -> SimBackend:
+    """A simulator of the builders' round, made-up costs."""
+    monkeypatch.setattr("fdprof.backends.sim.load_profile", lambda name: _BUILDERS.round_profile())
+    return SimBackend(30)
+
+
+@pytest.fixture
+def make_session() -> Callable[..., Session]:
+    """Make a session; `params` are the scenario's, and the backend is a new simulator unless one is given."""
+
+    def make(
+        scenario: str = "stop_flag",
+        backend: Any = None,
+        steps: int = 20,
+        warmup: int = 3,
+        timeout: float = 30.0,
+        **params: Any,
+    ) -> Session:
+        values = plugins.load("scenarios", scenario).params_type(**params)
+        extent = Extent(steps=steps, warmup=warmup, timeout=timeout)
+        return Session(backend or SimBackend(timeout), scenario, values, extent)
+
+    return make

@@ -1,0 +1,82 @@
+# ruff: noqa: SIM300 - the expected value stands first
+"""fdprof.analysis.results: what a run and a comparison come to."""
+
+import pytest
+
+from fdprof.analysis.results import compare, result_of
+from fdprof.errors import NotComparable
+from fdprof.model import CallKind, WrongValue
+
+
+def test_efficiency_is_the_limit_over_the_mean_counted_step(build):
+    """Windows 100 (warm-up), 60 and 140 with a limit of 50: the mean is 100, the efficiency one half."""
+    run = build.a_run(build.a_block(build.a_capture([0, 100, 160], 300), warmup=1), device_work_ns=50)
+    assert 0.5 == result_of(run).efficiency
+
+
+def test_syncs_per_step_counts_blocking_calls_of_counted_steps(build):
+    """Two waits and a blocking copy in two counted steps are 1.5 a step; the warm-up's wait is not counted."""
+    kinds = CallKind
+    calls = [
+        (kinds.WAIT, 0, 1, 0),
+        (kinds.WAIT, 10, 11, 1),
+        (kinds.BLOCKING_COPY, 12, 13, 1),
+        (kinds.WAIT, 20, 21, 2),
+        (kinds.COPY, 22, 23, 2),
+    ]
+    run = build.a_run(build.a_block(build.a_capture([0, 10, 20], 30, calls), warmup=1))
+    assert 1.5 == result_of(run).syncs_per_step
+
+
+def test_token_counts_add_up_over_blocks(build):
+    """One wrong block makes the run wrong; the first wrong value is the first block's that has one."""
+    wrong = WrongValue(step=1, sequence=0, tensor="sampled_token_ids", expected=9, got=8)
+    good = build.a_block(build.a_capture([0], 10), index=0, overrun_tokens=2)
+    bad = build.a_block(build.a_capture([0], 10), index=1, right=3, stale_reads=1, first_wrong=wrong)
+    result = result_of(build.a_run(good, bad))
+    assert (8, 7, 4, 1, 0, 2) == (
+        result.values,
+        result.values_right,
+        result.reads,
+        result.stale_reads,
+        result.wrong_reads,
+        result.overrun_tokens,
+    )
+    assert wrong == result.first_wrong
+    assert not result.is_right
+    assert 11 == result.clock_error_ns  # the larger of 10 and 11
+
+
+def test_a_run_is_right_only_if_every_block_saw_the_stop(build):
+    """All values right and one stop not seen is not right."""
+    blocks = [build.a_block(build.a_capture([0], 10), stop_seen=seen) for seen in (True, False)]
+    assert not result_of(build.a_run(*blocks)).is_right
+    assert result_of(build.a_run(blocks[0])).is_right
+
+
+def test_ratios_are_candidate_over_baseline(build):
+    """Steps of 80 against steps of 100 are a ratio of 0.8."""
+    baseline = build.a_run(build.a_block(build.a_capture([0, 100], 200)))
+    candidate = build.a_run(build.a_block(build.a_capture([0, 80], 160)), mode="async")
+    got = compare(result_of(baseline), result_of(candidate))
+    assert (0.8, 0.8, 0.8, 0.8) == (got.ratio, got.ratio_p50, got.ratio_p90, got.ratio_p99)
+    assert got.tokens_equal
+
+
+def test_a_side_with_wrong_tokens_is_not_equal(build):
+    """The candidate's stale value is told, whatever its time."""
+    baseline = build.a_run(build.a_block(build.a_capture([0], 10)))
+    candidate = build.a_run(build.a_block(build.a_capture([0], 10), right=3))
+    assert not compare(result_of(baseline), result_of(candidate)).tokens_equal
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("scenario", "other"), ("backend", "paddle"), ("params", {"sequences": 3})],
+)
+def test_runs_that_differ_in_more_than_the_mode_are_not_comparable(build, field, value):
+    """The message names what differs."""
+    block = build.a_block(build.a_capture([0], 10))
+    baseline, candidate = result_of(build.a_run(block)), result_of(build.a_run(block, **{field: value}))
+    with pytest.raises(NotComparable, match=field):
+        compare(baseline, candidate)

@@ -1,0 +1,115 @@
+# ruff: noqa: SIM300 - the expected value stands first
+"""fdprof.session: blocks, bounds, the choice of a backend and the order of sides."""
+
+import pytest
+from fdprof.scenarios.protocol import LoopParams
+
+from fdprof.backends.paddle import PaddleBackend
+from fdprof.backends.sim import SimBackend
+from fdprof.errors import EnvironmentMissing, ScenarioFailed, UsageError
+from fdprof.session import Extent, abba, open_backend
+
+
+def test_sides_alternate_so_that_a_drift_cancels():
+    """Three blocks a side: A B, B A, A B."""
+    assert [0, 1, 1, 0, 0, 1] == list(abba(3))
+    assert [] == list(abba(0))
+
+
+def test_auto_says_why_it_simulates(monkeypatch):
+    """Where Paddle does not work, the simulator is taken and the reason told."""
+    monkeypatch.setattr(PaddleBackend, "missing", classmethod(lambda cls: ("no GPU here", "get one")))
+    backend, reason = open_backend("auto", 30)
+    assert isinstance(backend, SimBackend)
+    assert "simulated: no GPU here" == reason
+
+
+def test_a_named_backend_that_does_not_work_is_an_error_with_a_hint(monkeypatch):
+    """Asked for by name, paddle is not replaced in silence."""
+    monkeypatch.setattr(PaddleBackend, "missing", classmethod(lambda cls: ("no GPU here", "get one")))
+    with pytest.raises(EnvironmentMissing, match="backend paddle cannot run here: no GPU here") as error:
+        open_backend("paddle", 30)
+    assert ("get one", 6) == (error.value.hint, error.value.exit_code)
+
+
+def test_blocks_are_numbered_by_the_order_they_ran_in(make_session):
+    """Two modes in one session: positions count over both, indices are the caller's."""
+    session = make_session(steps=3, warmup=0)
+    blocks = [session.block("sync", 0), session.block("async", 0), session.block("async", 1)]
+    assert [(0, 0), (0, 1), (1, 2)] == [(block.index, block.position) for block in blocks]
+
+
+def test_a_run_without_blocks_states_mode_and_work(make_session):
+    """The run's parameters hold those of the scenario and of the extent; the device work is the one measured."""
+    run = make_session(steps=7, warmup=2, sequences=5).new_run("overlap")
+    assert (1, "pinned", "overlap", 1_000_000, 200_000) == (
+        run.lag,
+        run.memory.value,
+        run.mode,
+        run.device_work_ns,
+        run.host_work_ns,
+    )
+    assert {"steps": 7, "warmup": 2, "timeout": 30.0, "sequences": 5}.items() <= run.params.items()
+    assert run.is_simulated
+    assert "simulated" in run.caveats[0]
+
+
+@pytest.mark.parametrize("steps", [0, 100_001])
+def test_an_extent_out_of_bounds_names_its_option(steps):
+    """The message names --steps, what it is and its bounds."""
+    with pytest.raises(UsageError, match=f"--steps is {steps:g}, expected 1 to 100,000"):
+        Extent(steps=steps)
+
+
+@pytest.mark.parametrize(
+    ("option", "values"),
+    [
+        ("--sequences", {"sequences": 0}),
+        ("--device-us", {"device_us": float("nan")}),
+        ("--device-us", {"device_us": float("inf")}),
+        ("--kernels", {"kernels": 1001}),
+        ("--seed", {"seed": -1}),
+    ],
+)
+def test_a_parameter_out_of_bounds_names_its_option(option, values):
+    """Not-a-number and infinity are out of every bound."""
+    with pytest.raises(UsageError, match=f"{option} is"):
+        LoopParams(**values)
+
+
+def test_bounds_themselves_are_allowed():
+    """The bounds are inclusive."""
+    assert (1, 1000) == (LoopParams(sequences=1).sequences, LoopParams(kernels=1000).kernels)
+
+
+@pytest.mark.parametrize(
+    ("message", "changes"),
+    [
+        ("need 20,020,000 stamps", {"steps": 20_000, "warmup": 0, "kernels": 1000}),
+        ("make 131,072,000 tokens", {"steps": 2000, "warmup": 0, "sequences": 65_536}),
+    ],
+)
+def test_a_block_too_large_for_memory_is_refused_before_it_runs(make_session, message, changes):
+    """20,000 x 1,001 stamps and 2,000 x 65,536 tokens are above what is kept."""
+    with pytest.raises(UsageError, match=message):
+        make_session(**changes)
+
+
+def test_device_work_longer_than_the_timeout_fails(make_session):
+    """A step of 1 s on a virtual device is not waited for longer than 1 ms."""
+    session = make_session(timeout=0.001, device_us=1_000_000.0)
+    with pytest.raises(ScenarioFailed, match=r"did not end within 0\.001 s"):
+        session.block("sync", 0)
+
+
+def test_garbage_collection_is_on_again_after_a_block_that_failed(make_session, monkeypatch):
+    """The loop turns Python's collector off and must turn it on however the loop ends."""
+    import gc
+
+    def fail(self, duration_ns):
+        raise RuntimeError("host work")
+
+    monkeypatch.setattr(SimBackend, "host_work", fail)
+    with pytest.raises(RuntimeError, match="host work"):
+        make_session(steps=3).block("sync", 0)
+    assert gc.isenabled()
