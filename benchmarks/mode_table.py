@@ -103,7 +103,8 @@ def main() -> None:
             cells.append(cell(result))
             mean = result.summaries["window_ns"].mean or 0
             print(
-                f"{device:>5} {schedule:>4}+{save:<3} {mode:<12} {mean / 1000:9.1f} µs  {1 / result.efficiency:.3f} × limit"
+                f"{device:>5} {schedule:>4}+{save:<3} {mode:<12} {mean / 1000:9.1f} µs"
+                f"  {1 / result.efficiency:.3f} × limit"
                 f"  stale {result.stale_reads}/{result.reads}  right {result.is_right}",
                 flush=True,
             )

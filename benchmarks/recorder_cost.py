@@ -10,7 +10,6 @@ from fdprof.scenarios.protocol import LoopParams
 from fdprof.scenarios.stop_flag import SCENARIO
 
 from fdprof.loop import RecordedLoop
-from fdprof.model import CallKind
 from fdprof.modes.async_ import Async
 from fdprof.recorder import RecordedDevice, Recorder
 
@@ -116,9 +115,7 @@ def main():
     step_ns = best_ns(recorded, STEPS) - best_ns(bare, STEPS)
     print(f"an NVTX tool listens: {recorder.nvtx_listens}")
     print(f"a range: {range_ns:.0f} ns (bar: 1,000)")
-    print(
-        f"a step of {len(CallKind)} kinds of call and 7 ranges: {step_ns:.0f} ns, {step_ns / 2000:.2f} % of 200 µs (bar: 2)"
-    )
+    print(f"a step (7 ranges, 8 calls): {step_ns:.0f} ns, {step_ns / 2000:.2f} % of 200 µs (bar: 2)")
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ class Table:
 
     @classmethod
     def of(cls, schema: Schema, columns: Mapping[str, npt.ArrayLike]) -> Table:
-        """Return the table of `columns` under `schema`; FdprofError when a column is missing, extra or of another length."""
+        """Return the table of `columns` under `schema`; FdprofError when one is missing, extra or uneven."""
         if set(columns) != set(schema):
             raise FdprofError(f"table has columns {sorted(columns)}, expected {sorted(schema)}")
         arrays = {name: np.ascontiguousarray(columns[name], dtype=dtype) for name, dtype in schema.items()}

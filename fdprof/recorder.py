@@ -131,7 +131,7 @@ class _Sites(dict[str, int]):
 
     def __init__(self, recorder: Recorder, name: str, kind: CallKind) -> None:
         super().__init__()
-        self._new = lambda subject: recorder.call_site(name, kind, subject)
+        self._new: Callable[[str], int] = lambda subject: recorder.call_site(name, kind, subject)
 
     def __missing__(self, subject: str) -> int:
         self[subject] = self._new(subject)

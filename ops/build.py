@@ -220,7 +220,6 @@ def _flags(target: Target) -> dict[str, list[str]]:
     return {
         "extra_cxx_cflags": ["-std=c++17", "-O2", "-w"],
         "extra_cuda_cflags": ["-std=c++17", "-O2", *gencode] if target.for_cuda else [],
-        "extra_include_paths": _cuda_includes() if target.for_cuda else [],
     }
 
 
@@ -284,6 +283,8 @@ def _compile(target: Target, into: Path, verbose: bool, timeout_s: float) -> Non
             "sources": [str(path) for path in sources(target)],
             "build_directory": folder,
             "verbose": True,  # into the log, which holds the compiler's words if it fails
+            # Not among the flags: a library built on one machine must have the same key on another.
+            "extra_include_paths": _cuda_includes() if target.for_cuda else [],
             **_flags(target),
         }
         output = _run_child([sys.executable, "-c", _CHILD, json.dumps(arguments)], folder, verbose, timeout_s)

@@ -52,7 +52,7 @@ def _header(console: Console, result: RunResult) -> None:
     _say(console, f"{run.scenario} on {run.backend}: {device}")
     _say(
         console,
-        f"{params['sequences']} sequences; device work {units.us(run.device_work_ns)} µs in {params['kernels']} kernels, "
+        f"{params['sequences']} sequences; device work {units.us(run.device_work_ns)} µs, {params['kernels']} kernels, "
         f"host work {units.us(run.host_work_ns)} µs; limit {units.us(run.limit_ns)} µs a step",
     )
     for caveat in run.caveats:
@@ -111,7 +111,7 @@ def _comparison(console: Console, result: ComparisonResult) -> None:
     baseline, candidate = result.baseline, result.candidate
     blocks = len(baseline.run.blocks)
     table = Table(
-        title=f"times per step, µs: {baseline.summaries['window_ns'].count} steps a side in {blocks} interleaved blocks",
+        title=f"times per step, µs: {baseline.summaries['window_ns'].count} steps a side, {blocks} interleaved blocks",
         title_justify="left",
         box=box.SIMPLE_HEAD,
     )

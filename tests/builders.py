@@ -102,7 +102,8 @@ def a_capture(
         kernels=Table.of_rows(KERNELS, [(0, index, start, end) for index, (start, end) in enumerate(kernels)]),
         reads=Table.of_rows(READS, reads),
         step_starts_ns=np.array(starts, dtype=np.int64),
-        step_ends_ns=np.array([*starts[1:], last_end], dtype=np.int64),
+        # Each step's own range ends 1 ns before the next starts: a window that used it would be 1 ns short.
+        step_ends_ns=np.array([*(start - 1 for start in starts[1:]), last_end], dtype=np.int64),
     )
 
 
@@ -178,5 +179,6 @@ def round_profile() -> DeviceProfile:
         read_flag_ns=30,
         read_array_ns=150,
         work_call_ns=10,
+        between_calls_ns=0,
     )
     return DeviceProfile("round", "made-up GPU", "made-up framework", "this file", card, host)

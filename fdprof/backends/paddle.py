@@ -53,7 +53,7 @@ class PaddleBackend:
         if paddle.device.cuda.device_count() < 1:
             return "Paddle sees no CUDA GPU", "check `nvidia-smi` and CUDA_VISIBLE_DEVICES, or use --backend sim"
         try:
-            from fdprof.ops import ops
+            import fdprof.ops.ops as ops
 
             ops.load()
         except FdprofError as error:
@@ -63,7 +63,7 @@ class PaddleBackend:
     def __init__(self, timeout_s: float) -> None:
         import paddle
 
-        from fdprof.ops import ops
+        import fdprof.ops.ops as ops
 
         self._paddle, self._ops = paddle, ops
         self._timeout_s = timeout_s

@@ -106,18 +106,21 @@ class SimLoop:
         self._state = _DecodeState(plan)
 
     def forward(self) -> None:
+        self._sim.advance(self._host.between_calls_ns)
         kernels, step = self._plan.kernels, self._launched
         if step >= self._plan.max_steps:
             raise ScenarioFailed(f"step {step} was launched, but stamps are kept for {self._plan.max_steps} steps")
         stamps = self._stamps
 
         def stamp(op: Op) -> None:
+            assert op.starts_ns is not None and op.ends_ns is not None
             stamps[step, :kernels, 0] = op.starts_ns
             stamps[step, :kernels, 1] = op.ends_ns
 
         self._launch(kernels, self._plan.kernel_ns + self._card.kernel_overhead_ns, stamp)
 
     def update(self) -> None:
+        self._sim.advance(self._host.between_calls_ns)
         step = self._launched
         self._launched += 1
         stamps, state = self._stamps, self._state
@@ -150,6 +153,7 @@ class SimLoop:
         return _SimBuffer(spec, memory, array)
 
     def copy(self, spec: TensorSpec, into: HostBuffer) -> None:
+        self._sim.advance(self._host.between_calls_ns)
         assert isinstance(into, _SimBuffer)
         if into.memory is Memory.PAGEABLE:
             self._blocking_copy(spec, into.array, self._host.copy_call_ns, 0)
@@ -158,6 +162,7 @@ class SimLoop:
         self._sim.advance(self._host.copy_call_ns)
 
     def fetch(self, spec: TensorSpec) -> HostBuffer:
+        self._sim.advance(self._host.between_calls_ns)
         array = np.empty(spec.shape, dtype=spec.dtype)
         self._blocking_copy(spec, array, self._host.fetch_before_ns, self._host.fetch_after_ns)
         return _SimBuffer(spec, Memory.PAGEABLE, array)
@@ -179,6 +184,7 @@ class SimLoop:
         self._sim.advance(self._card.staging_ns(spec.size_bytes) + self._card.wake_ns + after_ns)
 
     def read(self, buffer: HostBuffer) -> Any:
+        self._sim.advance(self._host.between_calls_ns)
         assert isinstance(buffer, _SimBuffer)
         if buffer.array.dtype == np.bool_ and buffer.array.size == 1:
             self._sim.advance(self._host.read_flag_ns)
@@ -190,11 +196,13 @@ class SimLoop:
         return _SimEvent()
 
     def record(self, event: Event) -> None:
+        self._sim.advance(self._host.between_calls_ns)
         assert isinstance(event, _SimEvent)
         event.op = self._sim.queue(self._compute, Op("event", 0, (self._sim.now_ns + self._host.record_ns,)))
         self._sim.advance(self._host.record_ns)
 
     def wait(self, event: Event) -> None:
+        self._sim.advance(self._host.between_calls_ns)
         assert isinstance(event, _SimEvent)
         op = event.op
         if op is None:
@@ -205,6 +213,7 @@ class SimLoop:
             self._sim.advance(self._card.wake_ns)
 
     def synchronize(self) -> None:
+        self._sim.advance(self._host.between_calls_ns)
         self._sim.advance(self._host.wait_call_ns)
         if self._compute.queue:
             self._sim.block_until(lambda: not self._compute.queue, self._timeout_ns, "the stream synchronisation")

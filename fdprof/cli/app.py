@@ -35,7 +35,7 @@ class ErrorBoundary(TyperGroup):
 app = typer.Typer(
     cls=ErrorBoundary,
     name="fdprof",
-    help="Measure what host transfers cost an LLM decode loop, and whether making them asynchronous helps and stays right.",
+    help="Measure what host transfers cost an LLM decode loop, and whether making them asynchronous helps.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -54,8 +54,8 @@ def _scenario_line(row: dict[str, Any]) -> str:
 
 def _mode_line(row: dict[str, Any]) -> str:
     return (
-        f"{row['name']:<12} {row['summary']}\n{'':<12} {row['memory']} memory, lag {row['lag']}; fence: {row['fence']}; "
-        f"source: {row['source']}"
+        f"{row['name']:<12} {row['summary']}\n"
+        f"{'':<12} {row['memory']} memory, lag {row['lag']}; fence: {row['fence']}; source: {row['source']}"
     )
 
 

@@ -44,7 +44,7 @@ def options_of(*record_types: type[Any]) -> Callable[[Command], Command]:
             types = inspect.get_annotations(record_type, eval_str=True)
             for field in dataclasses.fields(record_type):
                 option = typer.Option("--" + field.name.replace("_", "-"), help=field.metadata["help"])
-                annotation = Annotated[types[field.name], option]  # type: ignore[name-defined]
+                annotation: Any = Annotated.__class_getitem__((types[field.name], option))  # type: ignore[attr-defined]
                 added.append(
                     inspect.Parameter(
                         field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation

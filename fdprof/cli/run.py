@@ -91,7 +91,8 @@ def wrong(result: Any) -> tuple[str, str]:
         return f"{mode}: {reason}", "the mode lost a transfer; see the reads of the saved run"
     row = f"sequence {first.sequence}" if first.sequence is not None else "the batch"
     return (
-        f"{mode}: first wrong value at step {first.step}, {row}: {first.tensor} is {first.got}, expected {first.expected}; "
+        f"{mode}: first wrong value at step {first.step}, {row}: {first.tensor} "
+        f"is {first.got}, expected {first.expected}; "
         f"{result.stale_reads} of {result.reads} reads stale, {result.wrong_reads} wrong",
         "a stale read was made before its copy had ended: wait for the event that is recorded after the copy",
     )

@@ -55,6 +55,7 @@ class HostCosts:
     read_flag_ns: int
     read_array_ns: int
     work_call_ns: int  # host work beyond the time it was asked for
+    between_calls_ns: int  # the loop's own Python around each call to the device
 
 
 @dataclass(frozen=True, slots=True)

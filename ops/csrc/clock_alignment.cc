@@ -53,8 +53,9 @@ bool play(ClockMailbox* mailbox, int64_t rounds, int64_t deadline_ns, ClockPair*
 ClockPair align_clocks(int64_t rounds, int64_t timeout_ns) {
   static auto* const busy = new std::mutex;
   const std::lock_guard<std::mutex> lock(*busy);
-  static auto* const server = new Server;
   use_device();
+  static auto* const server = new Server;
+  cuda::load_kernels();
   ClockMailbox* const mailbox = server->mailbox.host;
   mailbox->request = 0;
   mailbox->quit = 0;

@@ -11,6 +11,9 @@ namespace fdprof {
 DecodeLoop::DecodeLoop(const DecodeState& state, int64_t* stamps, int64_t max_steps, int64_t kernels,
                        int64_t kernel_ns)
     : state_(state), stamps_(stamps), max_steps_(max_steps), kernels_(kernels), kernel_ns_(kernel_ns) {
+#ifdef PADDLE_WITH_CUDA
+  cuda::load_kernels();
+#endif
   abort_word();  // pinned allocation waits for the device: here, not in the first timed step
 }
 

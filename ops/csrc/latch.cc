@@ -37,6 +37,7 @@ std::vector<Cell*>& pool() {
 
 Latch::Latch(int64_t timeout_ns) : timeout_ns_(timeout_ns) {
   use_device();
+  cuda::load_kernels();
   abort_word();
   {
     const std::lock_guard<std::mutex> lock(pool_mutex());

@@ -1,4 +1,4 @@
-"""fdprof.calibration on the simulator's h200 profile: gap 1,340, update 3,000, whatever the launches cost."""
+"""fdprof.calibration on the simulator's h200 profile: gap 1,540, update 1,280, whatever the launches cost."""
 
 import pytest
 from hypothesis import given, settings
@@ -8,7 +8,7 @@ from fdprof.backends.protocol import LoopPlan
 from fdprof.backends.sim import SimBackend
 from fdprof.calibration import DeviceWork, calibrate
 
-GAP, UPDATE = 1340, 3000
+GAP, UPDATE = 1540, 1280
 
 
 def _plan(kernels):
@@ -24,15 +24,15 @@ def test_the_step_takes_exactly_the_time_asked_for(sim, kernels):
 
 
 def test_the_default_step_of_a_millisecond_is_exact(sim):
-    """20 kernels of 48,443 ns: (1,000,000 - 3,000 - 21 x 1,340) / 20."""
-    assert DeviceWork(48_443, 1_000_000) == calibrate(sim, _plan(20), 1_000_000)
+    """20 kernels of 48,319 ns: (1,000,000 - 1,280 - 21 x 1,540) / 20."""
+    assert DeviceWork(48_319, 1_000_000) == calibrate(sim, _plan(20), 1_000_000)
 
 
 @pytest.mark.parametrize("kernels", [20, 1000])
 def test_more_kernels_than_fit_get_no_time_and_the_step_is_longer(sim, kernels):
     """Gaps and update alone exceed a target of 20 µs: the kernels get 0 and the real step is told."""
-    # 20 kernels: 3,000 + 21 x 1,340 = 31,140; 1000: 3,000 + 1001 x 1,340 = 1,344,340.
-    expected = {20: 31_140, 1000: 1_344_340}[kernels]
+    # 20 kernels: 1,280 + 21 x 1,540 = 33,620; 1000: 1,280 + 1001 x 1,540 = 1,542,820.
+    expected = {20: 33_620, 1000: 1_542_820}[kernels]
     assert DeviceWork(0, expected) == calibrate(sim, _plan(kernels), 20_000)
 
 

@@ -1,3 +1,4 @@
+#include "../cuda_check.h"
 #include "device_clock.cuh"
 #include "kernels.h"
 
@@ -56,6 +57,12 @@ void launch_update(StreamHandle stream, const DecodeState& state, int64_t* stamp
   const int64_t whole_warps = (state.rows + kWarp - 1) / kWarp * kWarp;
   const int64_t threads = whole_warps < kMaxThreads ? whole_warps : kMaxThreads;
   update_kernel<<<1, static_cast<unsigned>(threads), 0, reinterpret_cast<cudaStream_t>(stream)>>>(state, stamps);
+}
+
+void load_decode_kernels() {
+  cudaFuncAttributes attributes;
+  FDPROF_CUDA(cudaFuncGetAttributes(&attributes, spin_kernel));
+  FDPROF_CUDA(cudaFuncGetAttributes(&attributes, update_kernel));
 }
 
 }  // namespace fdprof::cuda

@@ -21,4 +21,15 @@ void launch_latch(StreamHandle stream, LatchWords* words, int64_t timeout_ns, co
 void launch_clock_server(StreamHandle stream, ClockMailbox* mailbox, int64_t rounds, int64_t timeout_ns,
                          const volatile uint32_t* abort);
 
+void load_decode_kernels();
+void load_wait_kernels();
+
+// Loads all kernels, once.  CUDA otherwise loads a kernel at its first launch, which can wait for a running kernel to
+// end (CUDA programming guide, lazy loading): behind a latch that would be a deadlock.  Throws Failure, also when the
+// library holds no code for this card.
+inline void load_kernels() {
+  static const bool loaded = (load_decode_kernels(), load_wait_kernels(), true);
+  static_cast<void>(loaded);
+}
+
 }  // namespace fdprof::cuda

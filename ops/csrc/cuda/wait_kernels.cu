@@ -1,3 +1,4 @@
+#include "../cuda_check.h"
 #include "device_clock.cuh"
 #include "kernels.h"
 
@@ -46,6 +47,12 @@ void launch_latch(StreamHandle stream, LatchWords* words, int64_t timeout_ns, co
 void launch_clock_server(StreamHandle stream, ClockMailbox* mailbox, int64_t rounds, int64_t timeout_ns,
                          const volatile uint32_t* abort) {
   clock_server_kernel<<<1, 1, 0, reinterpret_cast<cudaStream_t>(stream)>>>(mailbox, rounds, timeout_ns, abort);
+}
+
+void load_wait_kernels() {
+  cudaFuncAttributes attributes;
+  FDPROF_CUDA(cudaFuncGetAttributes(&attributes, latch_kernel));
+  FDPROF_CUDA(cudaFuncGetAttributes(&attributes, clock_server_kernel));
 }
 
 }  // namespace fdprof::cuda
