@@ -16,13 +16,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from fdprof.scenarios.protocol import LoopParams
 
 from fdprof import store
 from fdprof.analysis.ledger import COUNTED
 from fdprof.analysis.results import RunResult, result_of
 from fdprof.model import Run
-from fdprof.session import Extent, Session, open_backend
+from fdprof.params import Extent, LoopParams
+from fdprof.session import Session, open_backend
 
 MODES = ("sync", "sync-pinned", "async", "overlap", "unfenced")
 LOOPS = (  # device, schedule, save_output in µs

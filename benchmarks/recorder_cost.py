@@ -6,11 +6,11 @@ usage: python benchmarks/recorder_cost.py        needs no GPU; best of several p
 import gc
 import time
 
-from fdprof.scenarios.protocol import LoopParams
 from fdprof.scenarios.stop_flag import SCENARIO
 
 from fdprof.loop import RecordedLoop
 from fdprof.modes.async_ import Async
+from fdprof.params import LoopParams
 from fdprof.recorder import RecordedDevice, Recorder
 
 ROUNDS, STEPS = 15, 2000

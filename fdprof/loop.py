@@ -3,8 +3,8 @@
 from fdprof.backends.protocol import Backend
 from fdprof.model import Group
 from fdprof.modes.protocol import Mode, Values
+from fdprof.params import LoopParams
 from fdprof.recorder import Range, RecordedDevice, Recorder
-from fdprof.scenarios.protocol import LoopParams
 
 
 class RecordedLoop:

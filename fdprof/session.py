@@ -4,7 +4,7 @@ import dataclasses
 import datetime
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,8 +16,9 @@ from fdprof.errors import UsageError
 from fdprof.loop import RecordedLoop
 from fdprof.model import KERNELS, Block, Run, Table
 from fdprof.modes.protocol import Mode
+from fdprof.params import Extent, LoopParams
 from fdprof.recorder import RecordedDevice, Recorder
-from fdprof.scenarios.protocol import LoopParams, Scenario, param
+from fdprof.scenarios.protocol import Scenario
 from fdprof.token_check import check_tokens
 from fdprof.tokens import reference_stream
 
@@ -27,25 +28,6 @@ _LAUNCH_QUEUE = 1024
 _MAX_STAMPS = 20_000_000
 _MAX_VALUES = 100_000_000
 """Bounds on what a block keeps in memory (320 MB of stamps, 800 MB of tokens): beyond them the host would swap."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extent:
-    """How long to run, and how long to wait."""
-
-    steps: int = param(200, "Counted steps of a block.", 1, 100_000)
-    warmup: int = param(20, "Steps before them that are recorded but not counted.", 0, 10_000)
-    timeout: float = param(30.0, "Longest wait for the device, s.", 0.001, 3600)
-
-    def __post_init__(self) -> None:
-        from fdprof.scenarios.protocol import check_bounds
-
-        for entry in dataclasses.fields(self):
-            check_bounds(entry.name, getattr(self, entry.name), entry.metadata)
-
-    @property
-    def last_step(self) -> int:
-        return self.warmup + self.steps - 1
 
 
 class Session:
@@ -93,12 +75,13 @@ class Session:
     def block(self, mode_name: str, index: int) -> Block:
         """Run the mode once, from the first warm-up step to the stop, and return what was recorded."""
         mode_type: Callable[..., Mode] = plugins.load("modes", mode_name)
+        groups = self._scenario.groups(self._params)
         plan = self._plan(self.work.kernel_ns)
         device = self._backend.open_loop(plan)
         try:
             recorder = Recorder(self._backend.clock_ns)
             recorded = RecordedDevice(device, recorder)
-            mode = mode_type(recorded, self._scenario.groups(self._params))
+            mode = mode_type(recorded, groups)
             loop = RecordedLoop(self._params, self._backend, recorded, mode, recorder)
             before = self._backend.clock_sample()
             launched = self._run_steps(loop, recorder, plan.max_steps)
@@ -109,7 +92,7 @@ class Session:
         reference = reference_stream(
             self._params.seed, self._params.sequences, launched, plan.last_step, self._params.mean_length
         )
-        tokens, reads = check_tokens(loop.reads, reference, plan.last_step, launched, not loop.is_running)
+        tokens, reads = check_tokens(groups, loop.reads, reference, plan.last_step, launched, not loop.is_running)
         block = Block(
             index=index,
             position=self._position,

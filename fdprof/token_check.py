@@ -15,6 +15,7 @@ _LOOK_BACK_STEPS = 2048
 
 
 def check_tokens(
+    groups: Sequence[Group],
     reads: Sequence[tuple[int, Group, Values]],
     reference: TokenStream,
     last_step: int,
@@ -30,13 +31,13 @@ def check_tokens(
         "not_need_stop": reference.not_need_stop[:, None],
     }
     rows: list[tuple[int, ...]] = []
-    groups: dict[str, int] = {}
-    seen: dict[str, set[int]] = {}
+    indices = {group.name: index for index, group in enumerate(groups)}
+    seen: dict[str, set[int]] = {group.name: set() for group in groups}
     values = right = stale_reads = wrong_reads = 0
     first_wrong: WrongValue | None = None
     for step, group, read in reads:
-        index = groups.setdefault(group.name, len(groups))
-        seen.setdefault(group.name, set()).add(read.step)
+        index = indices[group.name]
+        seen[group.name].add(read.step)
         read_right = read_stale = read_wrong = 0
         for tensor in group.tensors:
             stream = expected_by_tensor[tensor.name]
@@ -59,10 +60,9 @@ def check_tokens(
         stale_reads += read_stale > 0
         wrong_reads += read_wrong > 0
         rows.append((step, read.step, index, read_right, read_stale, read_wrong))
-    for name, steps in seen.items():
-        group = next(group for _, group, _ in reads if group.name == name)
+    for group in groups:
         size = sum(int(np.prod(tensor.shape)) for tensor in group.tensors)
-        values += size * len(set(range(last_step + 1)) - steps)
+        values += size * len(set(range(last_step + 1)) - seen[group.name])
     overrun_steps = max(launched_steps - (last_step + 1), 0)
     check = TokenCheck(
         values=values,

@@ -7,10 +7,11 @@ Source: PaddlePaddle/FastDeploy pull request #6176, `_postprocess` and `_save_mo
 
 from functools import lru_cache
 
-from fdprof.scenarios.protocol import Loop, LoopParams
+from fdprof.scenarios.protocol import Loop
 
 from fdprof.backends.protocol import tensor_spec
 from fdprof.model import Group
+from fdprof.params import LoopParams
 
 
 @lru_cache(maxsize=8)

@@ -179,6 +179,6 @@ def round_profile() -> DeviceProfile:
         read_flag_ns=30,
         read_array_ns=150,
         work_call_ns=10,
-        between_calls_ns=0,
+        between_calls_ns=10,
     )
     return DeviceProfile("round", "made-up GPU", "made-up framework", "this file", card, host)

@@ -11,7 +11,8 @@ import pytest
 from fdprof import plugins
 from fdprof.backends.paddle import PaddleBackend
 from fdprof.backends.sim import SimBackend
-from fdprof.session import Extent, Session
+from fdprof.params import Extent
+from fdprof.session import Session
 
 
 def _load(name: str) -> ModuleType:

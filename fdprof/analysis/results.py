@@ -32,7 +32,7 @@ class RunResult:
     run: Run
     ledger: Ledger
     summaries: dict[str, Summary]
-    efficiency: float  # limit / mean step
+    efficiency: float | None  # limit / mean step; None when the loop stopped before a counted step
     values: int
     values_right: int
     reads: int
@@ -57,12 +57,11 @@ def result_of(run: Run) -> RunResult:
     summaries = {name: summarize(ledger.counted(name), counted_steps) for name in TIME_COLUMNS}
     checks = [block.tokens for block in run.blocks]
     mean = summaries["window_ns"].mean
-    assert mean is not None
     return RunResult(
         run=run,
         ledger=ledger,
         summaries=summaries,
-        efficiency=run.limit_ns / mean,
+        efficiency=None if mean is None else run.limit_ns / mean,
         values=sum(check.values for check in checks),
         values_right=sum(check.right for check in checks),
         reads=sum(check.reads for check in checks),
@@ -109,7 +108,8 @@ def compare(baseline: RunResult, candidate: RunResult) -> Comparison:
 
 
 def _ratio(candidate: float | None, baseline: float | None) -> float:
-    assert candidate is not None and baseline is not None
+    if candidate is None or baseline is None:
+        raise NotComparable("a loop stopped before its first counted step", "its tokens are wrong: see `fdprof run`")
     return candidate / baseline
 
 
@@ -125,18 +125,19 @@ def _counted_calls(run: Run) -> list[tuple[int, int]]:
 
 
 def _counted_steps(run: Run) -> int:
-    return sum(block.steps for block in run.blocks)
+    """Return the counted steps that ran: a loop that reads a wrong flag stops early."""
+    return sum(min(block.steps, max(len(block.capture.step_starts_ns) - block.warmup, 0)) for block in run.blocks)
 
 
 def _calls_per_step(run: Run, kinds: set[CallKind]) -> float:
     sites = run.blocks[0].capture.call_sites
-    return sum(sites[index].kind in kinds for index, _ in _counted_calls(run)) / _counted_steps(run)
+    return sum(sites[index].kind in kinds for index, _ in _counted_calls(run)) / max(_counted_steps(run), 1)
 
 
 def _transfers(run: Run) -> list[TransferResult]:
     sites = run.blocks[0].capture.call_sites
     calls = _counted_calls(run)
-    steps = _counted_steps(run)
+    steps = max(_counted_steps(run), 1)
     waits = [duration for index, duration in calls if sites[index].kind is CallKind.WAIT]
     wait_ns = float(np.sum(waits)) / steps if waits else None
     results = []

@@ -86,6 +86,7 @@ class Simulator:
 
     def end_latch(self, stream: Stream, op: Op) -> None:
         """End a latch now; it must be at the head of its stream."""
+        assert stream.queue[0] is op, "the latch is not at the head of its stream"
         self._finish(stream, op, self.now_ns)
 
     def _at(self, time_ns: int, action: Callable[[], None]) -> None:

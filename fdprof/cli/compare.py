@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fdprof import plugins, store
+from fdprof import plugins
 from fdprof.cli.options import (
     Backend,
     Force,
@@ -24,8 +24,7 @@ from fdprof.cli.options import (
 )
 from fdprof.cli.run import INTERRUPTED, wrong
 from fdprof.errors import WrongResult
-from fdprof.scenarios.protocol import LoopParams
-from fdprof.session import Extent
+from fdprof.params import Extent, LoopParams
 
 
 @options_of(LoopParams, Extent)
@@ -43,6 +42,7 @@ def compare(
     **options: Any,
 ) -> None:
     """Compare two modes of a decode loop.  Ratios are candidate / baseline."""
+    from fdprof import store
     from fdprof.analysis.results import compare as compare_runs
     from fdprof.analysis.results import result_of
     from fdprof.reports.protocol import ComparisonResult

@@ -7,7 +7,7 @@ import typer
 
 from fdprof import plugins, units
 from fdprof.cli.options import Json
-from fdprof.scenarios.protocol import LoopParams
+from fdprof.params import LoopParams
 
 
 def scenarios(json: Json = False) -> None:

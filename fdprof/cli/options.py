@@ -5,13 +5,15 @@ import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from fdprof import plugins, store
+from fdprof import plugins
 from fdprof.errors import UsageError
-from fdprof.reports.protocol import Reportable
+
+if TYPE_CHECKING:  # NumPy is behind it, and --help must not wait for NumPy
+    from fdprof.reports.protocol import Reportable
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -80,8 +82,10 @@ def check_output(output: Path | None, force: bool) -> None:
         raise UsageError(f"the folder of {output} does not exist", f"create {output.parent} first")
 
 
-def show(result: Reportable, as_json: bool, output: Path | None) -> None:
+def show(result: "Reportable", as_json: bool, output: Path | None) -> None:
     """Print the report, as JSON or for people, and write it to `output` if one is given."""
+    from fdprof import store
+
     if as_json:
         typer.echo(plugins.load("reports", "json").render(result, 0, False), nl=False)
     else:

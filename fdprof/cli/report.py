@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from fdprof import store
 from fdprof.cli.options import Force, Json, Output, check_output, show
 
 
@@ -16,6 +15,7 @@ def report(
     force: Force = False,
 ) -> None:
     """Print a saved run or comparison."""
+    from fdprof import store
     from fdprof.analysis.results import compare, result_of
     from fdprof.errors import InputError
     from fdprof.reports.protocol import ComparisonResult

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fdprof import plugins, store
+from fdprof import plugins
 from fdprof.cli.options import (
     Backend,
     Force,
@@ -23,8 +23,7 @@ from fdprof.cli.options import (
     show,
 )
 from fdprof.errors import WrongResult
-from fdprof.scenarios.protocol import LoopParams
-from fdprof.session import Extent
+from fdprof.params import Extent, LoopParams
 
 INTERRUPTED = 130
 
@@ -43,6 +42,7 @@ def run(
     **options: Any,
 ) -> None:
     """Run a decode loop and print the times of its steps."""
+    from fdprof import store
     from fdprof.analysis.results import result_of
     from fdprof.session import Session, open_backend
 

@@ -5,12 +5,13 @@ import dataclasses
 import inspect
 
 import pytest
-from fdprof.scenarios.protocol import LoopParams, Scenario
+from fdprof.scenarios.protocol import Scenario
 
 from fdprof import plugins
 from fdprof.backends.protocol import DECODE_TENSORS, Backend, tensor_spec
 from fdprof.model import Group, Memory
 from fdprof.modes.protocol import Mode
+from fdprof.params import LoopParams
 
 
 def _methods(protocol):

@@ -2,12 +2,12 @@
 """fdprof.session: blocks, bounds, the choice of a backend and the order of sides."""
 
 import pytest
-from fdprof.scenarios.protocol import LoopParams
 
 from fdprof.backends.paddle import PaddleBackend
 from fdprof.backends.sim import SimBackend
 from fdprof.errors import EnvironmentMissing, ScenarioFailed, UsageError
-from fdprof.session import Extent, abba, open_backend
+from fdprof.params import Extent, LoopParams
+from fdprof.session import abba, open_backend
 
 
 def test_sides_alternate_so_that_a_drift_cancels():
@@ -39,9 +39,9 @@ def test_blocks_are_numbered_by_the_order_they_ran_in(make_session):
     assert [(0, 0), (0, 1), (1, 2)] == [(block.index, block.position) for block in blocks]
 
 
-def test_a_run_without_blocks_states_mode_and_work(make_session):
+def test_a_run_without_blocks_states_mode_and_work(make_session, round_sim):
     """The run's parameters hold those of the scenario and of the extent; the device work is the one measured."""
-    run = make_session(steps=7, warmup=2, sequences=5).new_run("overlap")
+    run = make_session(backend=round_sim, steps=7, warmup=2, sequences=5).new_run("overlap")
     assert (1, "pinned", "overlap", 1_000_000, 200_000) == (
         run.lag,
         run.memory.value,

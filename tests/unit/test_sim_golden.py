@@ -5,10 +5,12 @@ The step of these tests: 2 kernels and the update, 10,000 ns of device work; sch
 Queued back to back, a step is 2 kernels + update 300 + 3 gaps of 100, so calibration makes a kernel (10,000 - 600) / 2
 = 4,700.  Times below count from the start of a step.
 
-All modes launch alike: the forward's call 50 + 2 x 20 ends at 90, the update's 50 + 20 ends at 160.
-On an idle device the first kernel starts at 50 + 600 = 650 and the work runs on, gap 100 between:
-  kernels 650-5,350 and 5,450-10,150, update 10,250-10,550.
-Host work costs 10 more than asked for: schedule 1,210, save_output 810.  A read of tokens 150, of the flag 30.
+Each call to the device costs 10 of the loop's own before anything else.
+All modes launch alike: the forward's call 10 + 50 + 2 x 20 ends at 100, the update's 10 + 50 + 20 at 180.
+On an idle device the first kernel starts at 10 + 50 + 600 = 660 and the work runs on, gap 100 between:
+  kernels 660-5,360 and 5,460-10,160, update 10,260-10,560.
+Host work costs 10 more than asked for: schedule 1,210, save_output 810.
+Reads: of the tokens 10 + 150, of the flag 10 + 30, together 200.
 """
 
 import numpy as np
@@ -56,60 +58,60 @@ def test_calibration_finds_the_kernel_time_of_the_module_comment(session):
 
 def test_a_sync_step_pays_both_copies_on_an_idle_device(ledger):
     """Each `.cpu()` blocks: the second copy starts on a device that has long been idle."""
-    # tokens: fetch call 3,000 -> 3,160; the copy starts 500 after the update, 11,050-11,200;
-    #         staging 240 + wake 250 + after 2,000 -> 13,690
-    # flag:   3,000 -> 16,690; idle device, start latency 200: copy 16,890-17,040; + 2,490 -> 19,530
-    # schedule 1,210 -> 20,740; reads 180 -> 20,920; save_output 810 -> 21,730
+    # tokens: fetch call 10 + 3,000 -> 3,190; the copy starts 500 after the update, 11,060-11,210;
+    #         staging 240 + wake 250 + after 2,000 -> 13,700
+    # flag:   10 + 3,000 -> 16,710; idle device, start latency 200: copy 16,910-17,060; + 2,490 -> 19,550
+    # schedule 1,210 -> 20,760; reads 200 -> 20,960; save_output 810 -> 21,770
     got = ledger("sync")
-    assert _every_step(21_730) == got.counted("window_ns").tolist()
-    # issue = blocked = 19,530 - 160; busy = 4,700 + 4,700 + 300
+    assert _every_step(21_770) == got.counted("window_ns").tolist()
+    # issue = blocked = 19,550 - 180; busy = 4,700 + 4,700 + 300
     assert _every_step(19_370) == got.counted("issue_ns").tolist()
     assert _every_step(19_370) == got.counted("host_blocked_ns").tolist()
     assert _every_step(2_020) == got.counted("host_work_ns").tolist()
     assert _every_step(9_700) == got.counted("device_busy_ns").tolist()
-    assert _every_step(12_030) == got.counted("device_idle_ns").tolist()
+    assert _every_step(12_070) == got.counted("device_idle_ns").tolist()
     assert got.fence_wait_ns is None
 
 
 def test_a_sync_pinned_step_pays_one_wait_and_then_its_host_work(ledger):
     """Both copies are queued behind the update, and one synchronisation waits for them."""
-    # copy calls 2 x 1,000 -> 2,160; synchronize call 50 -> 2,210
-    # copies 11,050-11,200 and, 100 later, 11,300-11,450; wake 250 -> 11,700
-    # schedule 1,210 -> 12,910; reads 180 -> 13,090; save_output 810 -> 13,900
+    # copy calls 2 x 1,010 -> 2,200; synchronize call 10 + 50 -> 2,260
+    # copies 11,060-11,210 and, 100 later, 11,310-11,460; wake 250 -> 11,710
+    # schedule 1,210 -> 12,920; reads 200 -> 13,120; save_output 810 -> 13,930
     got = ledger("sync-pinned")
-    assert _every_step(13_900) == got.counted("window_ns").tolist()
-    assert _every_step(2_000) == got.counted("issue_ns").tolist()
-    assert _every_step(11_700 - 2_160) == got.counted("fence_wait_ns").tolist()
+    assert _every_step(13_930) == got.counted("window_ns").tolist()
+    assert _every_step(2_020) == got.counted("issue_ns").tolist()
+    assert _every_step(11_710 - 2_200) == got.counted("fence_wait_ns").tolist()
 
 
 def test_an_async_step_hides_the_schedule_but_not_save_output(ledger):
     """The fence is waited for after the schedule, so the device covers the schedule."""
-    # copies queued at 2,160; record 70 -> 2,230; schedule 1,210 -> 3,440; wait call 50 -> 3,490
-    # the event ends with the second copy at 11,450; wake 250 -> 11,700
-    # reads 180 -> 11,880; save_output 810 -> 12,690
+    # copies queued at 2,200; record 10 + 70 -> 2,280; schedule 1,210 -> 3,490; wait call 10 + 50 -> 3,550
+    # the event ends with the second copy at 11,460; wake 250 -> 11,710
+    # reads 200 -> 11,910; save_output 810 -> 12,720
     got = ledger("async")
-    assert _every_step(12_690) == got.counted("window_ns").tolist()
-    assert _every_step(11_700 - 3_440) == got.counted("fence_wait_ns").tolist()
-    assert _every_step(11_700 - 3_440) == got.counted("host_blocked_ns").tolist()
+    assert _every_step(12_720) == got.counted("window_ns").tolist()
+    assert _every_step(11_710 - 3_490) == got.counted("fence_wait_ns").tolist()
+    assert _every_step(11_710 - 3_490) == got.counted("host_blocked_ns").tolist()
 
 
 def test_an_overlap_step_is_the_device_stream_back_to_back(ledger):
     """The device never waits for the host: its own period is the step."""
     # 4,700 + 100 + 4,700 + 100 + 300, then + 500 copy 150 + 100 copy 150, + 300 to the next kernel = 11,100.
-    # The host's own time, 160 + 2,000 + 70 + 1,210 + 50 + 250 + 180 + 810 = 4,730, fits in it; the rest is the fence:
-    # 11,100 - (4,730 - 50 - 250) = 6,670 inside the wait.
+    # The host's own time, 180 + 2,020 + 80 + 1,210 + 60 + 250 + 200 + 810 = 4,810, fits in it; the rest is the fence:
+    # 11,100 - (4,810 - 60 - 250) = 6,600 inside the wait.
     got = ledger("overlap")
     assert _every_step(11_100) == got.counted("window_ns").tolist()
-    assert _every_step(6_670) == got.counted("fence_wait_ns").tolist()
+    assert _every_step(6_600) == got.counted("fence_wait_ns").tolist()
     assert _every_step(9_700) == got.counted("device_busy_ns").tolist()
 
 
 def test_an_unfenced_step_is_fast_stale_and_caught(session):
     """Without a fence the host runs ahead, and every read of the budget's steps returns an earlier value."""
-    # launches 160 + copy calls 2,000 + schedule 1,210 + reads 180 + save_output 810 = 4,360, against 11,100 of the
-    # device: step k is read at 4,360 k + 3,370, long before its copy lands at 11,100 k + 11,200.
+    # launches 180 + copy calls 2,020 + schedule 1,210 + reads 200 + save_output 810 = 4,420, against 11,100 of the
+    # device: step k is read at 4,420 k + 3,410, long before its copy lands at 11,100 k + 11,210.
     block = session.block("unfenced", 0)
-    assert _every_step(4_360) == np.diff(block.capture.step_starts_ns)[WARMUP : WARMUP + STEPS].tolist()
+    assert _every_step(4_420) == np.diff(block.capture.step_starts_ns)[WARMUP : WARMUP + STEPS].tolist()
     reads = block.capture.reads
     assert (reads["stale"][: WARMUP + STEPS] > 0).all()
     assert not block.tokens.is_right
@@ -127,9 +129,9 @@ def test_overrun_is_the_lag_times_the_rows(session, expected, mode):
 
 def test_a_full_launch_queue_blocks_the_launching_call(monkeypatch, build):
     """With room for three launches, the second step's forward waits until the first step's work has drained."""
-    # Kernels issued at 650 and 670, 1,000 each: 650-1,650 and 1,750-2,750; update issued at 740: 2,850-3,150.
+    # Kernels issued at 660 and 680, 1,000 each: 660-1,660 and 1,760-2,760; update issued at 760: 2,860-3,160.
     # The next forward brings 2 launches; 3 + 2 > 3, so it blocks until at most 1 is pending: the two kernels' launch
-    # ends at 2,750.  Its own call takes 50 + 40 more.
+    # ends at 2,760.  Its own call takes 50 + 40 more.
     import dataclasses
 
     from fdprof.backends.protocol import LoopPlan
@@ -142,6 +144,6 @@ def test_a_full_launch_queue_blocks_the_launching_call(monkeypatch, build):
     loop = backend.open_loop(LoopPlan(SEQUENCES, 0, 8, 9, 10, kernels=2, kernel_ns=1000))
     loop.forward()
     loop.update()
-    assert 160 == backend.clock_ns()
+    assert 180 == backend.clock_ns()
     loop.forward()
-    assert 2_750 + 90 == backend.clock_ns()
+    assert 2_760 + 90 == backend.clock_ns()

@@ -25,7 +25,7 @@ def check(build):
             (step, group, Values(step, {"sampled_token_ids": np.array(tokens)[:, None], "not_need_stop": flag}))
             for step, tokens, flag in reads
         ]
-        result, table = check_tokens(listed, REFERENCE, LAST, launched, stop_seen)
+        result, table = check_tokens((group,), listed, REFERENCE, LAST, launched, stop_seen)
         return result, list(zip(*(table[name].tolist() for name in table.columns), strict=True))
 
     return run
