@@ -72,3 +72,18 @@ def make_session() -> Callable[..., Session]:
         return Session(backend or SimBackend(timeout), scenario, values, extent)
 
     return make
+
+
+@pytest.fixture
+def run_cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Run the command line in an empty folder and return its result: exit_code, stdout, stderr."""
+    from typer.testing import CliRunner
+
+    from fdprof.cli.app import app
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> Any:
+        return CliRunner().invoke(app, list(arguments))
+
+    return run

@@ -1,0 +1,155 @@
+"""The command line on the simulator: what it prints, saves and returns."""
+
+# ruff: noqa: SIM300
+import json
+from pathlib import Path
+
+import pytest
+
+SMALL = ("--backend", "sim", "--steps", "20", "--warmup", "3", "--sequences", "4")
+
+
+def test_a_run_prints_its_table_and_saves_itself(run_cli):
+    """Exit 0, the table on standard output, the saved folder named on standard error and reopened by report."""
+    done = run_cli("run", "stop_flag", *SMALL)
+    assert 0 == done.exit_code
+    assert "tokens 115 of 115 right, stale reads 0 of 23, overrun 0 tokens" in done.stdout  # 23 steps x (4 + 1) values
+    folder = done.stderr.strip().splitlines()[-1].removeprefix("saved ")
+    assert Path(folder, "run.json").exists()
+    assert done.stdout == run_cli("report", folder).stdout
+
+
+def test_json_on_standard_output_has_the_keys_of_the_contract(run_cli):
+    """Prose stays on standard error; what a run without a tracer cannot know is null, never 0."""
+    document = json.loads(run_cli("run", "stop_flag", "--json", *SMALL).stdout)
+    assert (1, "run", "sim", 20) == tuple(document[key] for key in ("schema_version", "kind", "source", "steps"))
+    assert document["simulated"]
+    assert document["idle_by_cause_ns"] is None
+    assert document["ledger"]["mean"]["harmful_wait_ns"] is None
+    assert document["transfers"][0]["copy_ns"] is None
+    assert document["transfers"][0]["size_bytes"] == 4 * 8
+    mean = document["ledger"]["mean"]
+    assert mean["window_ns"] == mean["device_busy_ns"] + mean["device_idle_ns"]
+
+
+def test_sync_has_no_fence_wait_and_says_null(run_cli):
+    """A blocking copy waits inside its call; a fence wait of 0 would claim there was a fence that cost nothing."""
+    document = json.loads(run_cli("run", "stop_flag", "--mode", "sync", "--json", *SMALL).stdout)
+    assert document["ledger"]["mean"]["fence_wait_ns"] is None
+    assert document["ledger"]["mean"]["host_blocked_ns"] > 0
+    assert 2 == document["syncs_per_step"]  # one for each of the two tensors
+
+
+def test_a_comparison_interleaves_its_blocks_and_reports_the_ratio(run_cli):
+    """Ratio is candidate / baseline, and the blocks ran in the order A B B A."""
+    done = run_cli("compare", "sync", "async", "--blocks", "2", "--json", *SMALL)
+    assert 0 == done.exit_code
+    document = json.loads(done.stdout)
+    mean = {side: document[side]["ledger"]["mean"]["window_ns"] for side in ("baseline", "candidate")}
+    assert mean["candidate"] / mean["baseline"] == pytest.approx(document["ratio"], rel=1e-12)
+    assert document["tokens_equal"]
+    assert document["verdict"] is None
+    folder = Path(done.stderr.strip().splitlines()[-1].removeprefix("saved "))
+    order = {
+        json.loads(path.read_text())["position"]: path.parent.parent.name for path in folder.rglob("block.json")
+    }
+    assert ["baseline", "candidate", "candidate", "baseline"] == [order[i] for i in range(4)]
+
+
+def test_the_unfenced_mode_ends_with_exit_5_and_names_the_first_wrong_value(run_cli):
+    """Step 0 is read before its copy: the buffer still holds its initial 0."""
+    done = run_cli("run", "stop_flag", "--mode", "unfenced", *SMALL)
+    assert 5 == done.exit_code
+    assert "first wrong value at step 0, sequence 0: sampled_token_ids is 0, expected" in done.stderr
+
+
+def test_a_comparison_with_stale_tokens_ends_with_exit_5(run_cli):
+    """Being fast and wrong is not being fast."""
+    done = run_cli("compare", "sync", "unfenced", "--blocks", "1", *SMALL)
+    assert 5 == done.exit_code
+    assert "the tokens are not right, so the times decide nothing" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("run", "stop_flg"), 2, "did you mean stop_flag?"),
+        (("run", "stop_flag", "--mode", "asinc"), 2, "did you mean async?"),
+        (("run", "stop_flag", "--backend", "simm"), 2, "did you mean sim?"),
+        (("run", "stop_flag", "--sequences", "-1"), 2, "--sequences is -1, expected 1 to 65,536"),
+        (("run", "stop_flag", "--device-us", "nan"), 2, "--device-us is nan"),
+        (("run", "stop_flag", "--device-us", "inf"), 2, "--device-us is inf"),
+        (("run", "stop_flag", "--steps", "0"), 2, "--steps is 0, expected 1 to 100,000"),
+        (("run", "stop_flag", "--steps", "100000", "--kernels", "1000"), 2, "lower --steps or --kernels"),
+        (("run", "stop_flag", "--blocks", "0"), 2, "--blocks is 0"),
+        (("run", "stop_flag", "-o", "x.pdf"), 2, "no report writes .pdf"),
+        (("run", "stop_flag", "-o", "nowhere/x.json"), 2, "the folder of nowhere/x.json does not exist"),
+        (("report", "nothing"), 4, "cannot read nothing/run.json"),
+        (("run", "stop_flag", "--backend", "sim", "--timeout", "0.001", "--device-us", "100000"), 4, "0.001 s"),
+    ],
+)
+def test_a_mistake_gets_one_message_with_the_next_step_to_take(run_cli, arguments, code, words):
+    """The exit code of the contract, the words on standard error, nothing on standard output, nothing written."""
+    done = run_cli(*arguments)
+    assert code == done.exit_code
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not done.stdout
+    assert not [path for path in Path().rglob("*") if path.name in ("x.pdf", "block.json")]
+
+
+def test_an_existing_output_is_kept_unless_forced(run_cli):
+    """Refused before anything runs; --force replaces it whole."""
+    Path("out.json").write_text("mine")
+    done = run_cli("run", "stop_flag", "-o", "out.json", *SMALL)
+    assert 2 == done.exit_code
+    assert "mine" == Path("out.json").read_text()
+    assert 0 == run_cli("run", "stop_flag", "-o", "out.json", "--force", *SMALL).exit_code
+    assert "run" == json.loads(Path("out.json").read_text())["kind"]
+
+
+def test_ctrl_c_keeps_the_finished_blocks(run_cli, monkeypatch):
+    """The third block is interrupted: two are reported and saved, and the exit code is that of an interrupt."""
+    from fdprof.session import Session
+
+    block = Session.block
+
+    def interrupted(self, mode, index):
+        if index == 2:
+            raise KeyboardInterrupt
+        return block(self, mode, index)
+
+    monkeypatch.setattr(Session, "block", interrupted)
+    done = run_cli("run", "stop_flag", "--blocks", "5", *SMALL)
+    assert 130 == done.exit_code
+    assert "interrupted: 2 finished blocks are shown" in done.stdout
+    folder = done.stderr.strip().splitlines()[-1].removeprefix("saved ")
+    assert ["block-000", "block-001"] == sorted(path.name for path in Path(folder).glob("block-*"))
+
+
+@pytest.mark.parametrize("damage", ["truncate", "delete", "version", "list"])
+def test_a_damaged_run_folder_is_refused_with_its_place(run_cli, damage):
+    """Exit 4 and the file's name, whatever is wrong with it."""
+    done = run_cli("run", "stop_flag", *SMALL)
+    folder = Path(done.stderr.strip().splitlines()[-1].removeprefix("saved "))
+    calls, run_file = folder / "block-000" / "calls.parquet", folder / "run.json"
+    if damage == "truncate":
+        calls.write_bytes(calls.read_bytes()[:100])
+    elif damage == "delete":
+        calls.unlink()
+    elif damage == "version":
+        run_file.write_text(json.dumps(json.loads(run_file.read_text()) | {"schema_version": 99}))
+    else:
+        run_file.write_text("[]")
+    refused = run_cli("report", str(folder))
+    assert 4 == refused.exit_code
+    assert (calls.name if damage in ("truncate", "delete") else run_file.name) in refused.stderr
+
+
+def test_modes_and_scenarios_are_listed_with_their_sources(run_cli):
+    """Each name that run takes is in the list, as text and as JSON."""
+    from fdprof import plugins
+
+    assert plugins.names("modes") == [row["name"] for row in json.loads(run_cli("modes", "--json").stdout)["modes"]]
+    text = run_cli("scenarios").stdout
+    assert "sampled_token_ids 512 B, not_need_stop 1 B; source: FastDeploy #6176" in text
