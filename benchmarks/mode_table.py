@@ -109,10 +109,10 @@ def main() -> None:
                 flush=True,
             )
             if options.runs:
-                folder = options.runs / f"{device}-{schedule}-{save}-{mode}"
-                store.create(folder, run)
+                folder = store.create(options.runs / f"{device}-{schedule}-{save}", run)
                 for block in run.blocks:
                     store.add_block(folder, block)
+                store.finish(folder, run)
     assert environment is not None
     document = {
         "benchmark": "mode_table",

@@ -1,6 +1,6 @@
-"""Put the simulator's table of modes beside a measured one, as Markdown: mean step times and the error of each cell.
+"""Put the simulator's table of modes beside measured ones, as Markdown: mean step times and the error of each cell.
 
-usage: python benchmarks/sim_error.py MEASURED.json SIMULATED.json
+usage: python benchmarks/sim_error.py SIMULATED.json MEASURED.json [MEASURED.json ...]
 """
 
 import json
@@ -14,17 +14,21 @@ def cells(path):
 
 
 def main():
-    measured, simulated = cells(sys.argv[1]), cells(sys.argv[2])
-    print("| device / schedule + save_output | mode | H200, µs | × limit | stale reads | simulator, µs | error |")
-    print("|---|---|---|---|---|---|---|")
-    for key, row in measured.items():
+    simulated, *measured = (cells(path) for path in sys.argv[1:])
+    letters = [chr(ord("A") + number) for number in range(len(measured))]
+    columns = [f"{letter}: µs (× limit, stale) | simulator against {letter}" for letter in letters]
+    print("| device / schedule + save_output, µs | mode | simulator, µs | " + " | ".join(columns) + " |")
+    print("|---" * (3 + 2 * len(measured)) + "|")
+    for key, row in simulated.items():
         device, schedule, save, mode = key
-        real = row["summaries"]["window_ns"]["mean"]
-        model = simulated[key]["summaries"]["window_ns"]["mean"]
-        print(
-            f"| {device:g} / {schedule:g} + {save:g} | {mode} | {real / 1000:.1f} | {row['step_over_limit']:.3f} "
-            f"| {row['stale_reads']} of {row['reads']} | {model / 1000:.1f} | {(model / real - 1) * 100:+.1f} % |"
-        )
+        model = row["summaries"]["window_ns"]["mean"]
+        line = f"| {device:g} / {schedule:g} + {save:g} | {mode} | {model / 1000:.1f} "
+        for table in measured:
+            real = table[key]["summaries"]["window_ns"]["mean"]
+            stale = f"{table[key]['stale_reads']} of {table[key]['reads']}"
+            over_limit = table[key]["step_over_limit"]
+            line += f"| {real / 1000:.1f} ({over_limit:.3f}, {stale}) | {(model / real - 1) * 100:+.1f} % "
+        print(line + "|")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,18 @@
 """Entry point of `fdprof` and `python -m fdprof`."""
 
+import os
+import sys
+from pathlib import Path
+
 from fdprof.cli.app import app
 
 
 def main() -> None:
     """Run the command line."""
+    # A closed standard stream is None in Python; printing to it must not be an error of fdprof's.
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open until the end
     app()
 
 

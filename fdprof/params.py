@@ -54,7 +54,8 @@ def check_bounds(name: str, value: float, metadata: Mapping[str, Any]) -> None:
     if math.isfinite(value) and low <= value <= high:
         return
     option = "--" + name.replace("_", "-")
-    raise UsageError(f"{option} is {value:g}, expected {low:,} to {high:,}", f"choose {option} in that range")
+    shown = f"{value:,}" if isinstance(value, int) else repr(value)
+    raise UsageError(f"{option} is {shown}, expected {low:,} to {high:,}", f"choose {option} in that range")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

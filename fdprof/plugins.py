@@ -28,7 +28,7 @@ def load(kind: str, name: str) -> Any:
     known = names(kind)
     wanted = _shown(kind, name)
     if wanted not in known:
-        near = difflib.get_close_matches(wanted, known, n=1, cutoff=0.5)
+        near = difflib.get_close_matches(wanted.lower(), known, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"choose one of: {', '.join(known)}"
         raise UsageError(f"no {kind.removesuffix('s')} is named {name!r}", hint)
     module = importlib.import_module(f"fdprof.{kind}.{_file(kind, wanted)}")

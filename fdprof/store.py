@@ -10,10 +10,16 @@ has finished, so that a later failure does not lose it.
 """
 
 import dataclasses
+import errno
+import itertools
 import json
+import math
+import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,38 +54,48 @@ _STEPS: Schema = {"start_ns": "int64", "end_ns": "int64"}
 _TABLES: dict[str, Schema] = {"calls": CALLS, "ranges": RANGES, "kernels": KERNELS, "reads": READS}
 _RUN_FILE = "run.json"
 _SIDES = ("baseline", "candidate")
+_DAMAGED = "the run folder is damaged; record it again"
 
 
-def unused_folder(root: Path, name: str) -> Path:
-    """Return root/name, or root/name-2 and so on where that exists."""
-    folder, number = root / name, 1
-    while folder.exists():
-        number += 1
-        folder = root / f"{name}-{number}"
-    return folder
+def create(root: Path, run: Run) -> Path:
+    """Make the folder of a run that has no blocks yet, below `root`, and return it.
+
+    It is named by the run's id, with -2 and so on where that is taken.  UsageError when `root` cannot be written.
+    """
+    return _make_unused(root, run.id, lambda scratch: _write_run_file(scratch, _unfinished(run)))
 
 
-def create(folder: Path, run: Run) -> None:
-    """Make the folder of a run that has no blocks yet; UsageError when it exists or cannot be made."""
-    _make(folder, lambda scratch: _write_run_file(scratch, run))
-
-
-def create_comparison(folder: Path, baseline: Run, candidate: Run) -> tuple[Path, Path]:
-    """Make the folder of a comparison and return the folders of its two runs, without blocks yet."""
+def create_comparison(root: Path, baseline: Run, candidate: Run) -> tuple[Path, Path]:
+    """Make the folder of a comparison below `root` and return the folders of its two runs, without blocks yet."""
 
     def fill(scratch: Path) -> None:
         for name, run in zip(_SIDES, (baseline, candidate), strict=True):
             (scratch / name).mkdir()
-            _write_run_file(scratch / name, run)
+            _write_run_file(scratch / name, _unfinished(run))
 
-    _make(folder, fill)
+    folder = _make_unused(root, f"{baseline.id}-{candidate.mode}", fill)
     return folder / _SIDES[0], folder / _SIDES[1]
 
 
-def _make(folder: Path, fill: Callable[[Path], None]) -> None:
+def _unfinished(run: Run) -> Run:
+    """Return the run as interrupted, which it is until `finish` says otherwise: a killed process cannot say so."""
+    return replace(run, interrupted=True)
+
+
+def _make_unused(root: Path, name: str, fill: Callable[[Path], None]) -> Path:
+    for number in itertools.count(1):
+        folder = root / (name if number == 1 else f"{name}-{number}")
+        # Another process may take the name between this look and the rename, which then fails: try the next.
+        if not folder.exists() and _make(folder, fill):
+            return folder
+    raise AssertionError("unreachable")
+
+
+def _make(folder: Path, fill: Callable[[Path], None]) -> bool:
+    """Make a folder whole or not at all; return False when another process has made it meanwhile."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        scratch = Path(tempfile.mkdtemp(prefix=".part-", dir=folder.parent))
     except OSError as error:
         raise _unwritable(folder, error) from error
     try:
@@ -88,7 +104,10 @@ def _make(folder: Path, fill: Callable[[Path], None]) -> None:
         scratch.rename(folder)
     except OSError as error:
         shutil.rmtree(scratch, ignore_errors=True)
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            return False
         raise _unwritable(folder, error) from error
+    return True
 
 
 def add_block(folder: Path, block: Block) -> None:
@@ -105,7 +124,15 @@ def add_block(folder: Path, block: Block) -> None:
             pq.write_table(pa.table(dict(columns)), scratch / f"{name}.parquet")
         _write_json(scratch / "block.json", _block_document(block))
 
-    _make(folder / f"block-{block.index:03d}", fill)
+    place = folder / f"block-{block.index:03d}"
+    if not _make(place, fill):
+        raise UsageError(f"{place} exists", "another process writes into this folder; choose another --runs")
+
+
+def discard(folder: Path) -> None:
+    """Remove the folder of a run or comparison that no block was saved in."""
+    if not any(folder.rglob("block.json")):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def finish(folder: Path, run: Run) -> None:
@@ -125,78 +152,158 @@ def load_any(folder: Path) -> tuple[Run, ...]:
 
 def load(folder: Path) -> Run:
     """Return the run saved in `folder`; InputError with the place when it cannot be read."""
-    document = _read_json(folder / _RUN_FILE)
+    path = folder / _RUN_FILE
+    document = _read_json(path)
     version = document.get("schema_version")
-    if version != SCHEMA_VERSION:
+    if type(version) is not int or version != SCHEMA_VERSION:
         raise InputError(
-            f"{folder / _RUN_FILE} has schema_version {version!r}, this fdprof reads {SCHEMA_VERSION}",
-            "read it with the fdprof that wrote it" if isinstance(version, int) else "is this a run folder of fdprof?",
+            f"{path} has schema_version {version!r}, this fdprof reads {SCHEMA_VERSION}",
+            "read it with the fdprof that wrote it" if type(version) is int else "is this a run folder of fdprof?",
         )
-    try:
-        blocks = tuple(_load_block(path) for path in sorted(folder.glob("block-*")))
+    blocks = tuple(_load_block(place, index) for index, place in enumerate(sorted(folder.glob("block-*"))))
+    with _damage_in(path):
         return Run(
-            id=document["id"],
-            scenario=document["scenario"],
-            mode=document["mode"],
-            backend=document["backend"],
-            created=document["created"],
-            params=document["params"],
-            groups=tuple(
-                Group(
-                    group["name"], tuple(TensorSpec(t["name"], tuple(t["shape"]), t["dtype"]) for t in group["tensors"])
-                )
-                for group in document["groups"]
-            ),
+            id=_text(document["id"]),
+            scenario=_text(document["scenario"]),
+            mode=_text(document["mode"]),
+            backend=_text(document["backend"]),
+            created=_text(document["created"]),
+            params=_params(document["params"]),
+            groups=tuple(_group(entry) for entry in document["groups"]),
             memory=Memory(document["memory"]),
-            lag=document["lag"],
+            lag=_natural(document["lag"]),
             environment=Environment(**document["environment"]),
-            device_work_ns=document["device_work_ns"],
-            host_work_ns=document["host_work_ns"],
-            caveats=tuple(document["caveats"]),
-            interrupted=document["interrupted"],
+            device_work_ns=_natural(document["device_work_ns"]),
+            host_work_ns=_natural(document["host_work_ns"]),
+            caveats=tuple(_text(caveat) for caveat in _list(document["caveats"])),
+            interrupted=_boolean(document["interrupted"]),
             blocks=blocks,
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(
-            f"{folder / _RUN_FILE}: {type(error).__name__} at {error}", "the run folder is damaged"
-        ) from error
 
 
-def _load_block(folder: Path) -> Block:
-    document = _read_json(folder / "block.json")
-    tables = {name: _read_table(folder / f"{name}.parquet", schema) for name, schema in _TABLES.items()}
-    steps = _read_table(folder / "steps.parquet", _STEPS)
-    wrong = document["tokens"]["first_wrong"]
-    capture = Capture(
-        call_sites=tuple(CallSite(s["name"], CallKind(s["kind"]), s["subject"]) for s in document["call_sites"]),
-        range_names=tuple(document["range_names"]),
-        step_starts_ns=steps["start_ns"],
-        step_ends_ns=steps["end_ns"],
-        **tables,
+def _load_block(folder: Path, index: int) -> Block:
+    path = folder / "block.json"
+    document = _read_json(path)
+    with _damage_in(path):
+        rows = {name: _natural(document["rows"][name]) for name in (*_TABLES, "steps")}
+        tables = {name: _read_table(folder / f"{name}.parquet", _TABLES[name], rows[name]) for name in _TABLES}
+        steps = _read_table(folder / "steps.parquet", _STEPS, rows["steps"])
+        wrong = document["tokens"]["first_wrong"]
+        capture = Capture(
+            call_sites=tuple(
+                CallSite(_text(s["name"]), CallKind(s["kind"]), _text(s["subject"])) for s in document["call_sites"]
+            ),
+            range_names=tuple(_text(name) for name in _list(document["range_names"])),
+            step_starts_ns=steps["start_ns"],
+            step_ends_ns=steps["end_ns"],
+            **tables,
+        )
+        block = Block(
+            index=_natural(document["index"]),
+            position=_natural(document["position"]),
+            warmup=_natural(document["warmup"]),
+            steps=_natural(document["steps"]),
+            capture=capture,
+            clock=ClockInfo(**document["clock"]),
+            tokens=TokenCheck(**(document["tokens"] | {"first_wrong": WrongValue(**wrong) if wrong else None})),
+        )
+        for value in (
+            block.clock.error_ns,
+            block.tokens.values,
+            block.tokens.right,
+            block.tokens.reads,
+            block.tokens.stale_reads,
+            block.tokens.wrong_reads,
+            block.tokens.overrun_tokens,
+        ):
+            _natural(value)
+        if block.index != index:
+            raise ValueError(f"index {block.index} where block {index} is expected: a block is missing")
+    limits = {
+        "calls": {"call": len(capture.call_sites), "step": len(steps)},
+        "ranges": {"range": len(capture.range_names), "step": len(steps)},
+        "kernels": {"step": len(steps)},
+        "reads": {"step": len(steps)},
+    }
+    for name, columns in limits.items():
+        for column, limit in columns.items():
+            values = tables[name][column]
+            if len(values) and not 0 <= int(values.min()) <= int(values.max()) < limit:
+                got = f"{values.min()} to {values.max()}"
+                raise InputError(f"{folder / name}.parquet: {column} is {got}, expected 0 to {limit - 1}", _DAMAGED)
+    return block
+
+
+@contextmanager
+def _damage_in(path: Path) -> Iterator[None]:
+    """Turn what a wrong type or a missing entry raises into an InputError that names the file."""
+    try:
+        yield
+    except KeyError as error:
+        raise InputError(f"{path} has no {error}", _DAMAGED) from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{path}: {error}", _DAMAGED) from error
+
+
+def _natural(value: Any) -> int:
+    """Return a count or a time; ValueError unless it is an integer from 0 to 2**63 - 1."""
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise ValueError(f"{str(value)[:40]!r} where an integer >= 0 is expected")
+    return value
+
+
+def _text(value: Any) -> str:
+    """Return a string without control characters, which could drive a terminal."""
+    if not isinstance(value, str) or not value.isprintable():
+        raise ValueError(f"{str(value)[:40]!r} where printable text is expected")
+    return value
+
+
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{str(value)[:40]!r} where true or false is expected")
+    return value
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"{str(value)[:40]!r} where a list is expected")
+    return value
+
+
+def _params(value: Any) -> dict[str, Any]:
+    """Return the parameters of a run; those that every report prints must be there."""
+    for name in ("sequences", "kernels", "steps", "warmup"):
+        _natural(value[name])
+    for name, entry in value.items():
+        if isinstance(entry, float) and not math.isfinite(entry):
+            raise ValueError(f"parameter {name} is {entry}")
+    return dict(value)
+
+
+def _group(entry: Any) -> Group:
+    tensors = tuple(
+        TensorSpec(_text(t["name"]), tuple(_natural(extent) for extent in t["shape"]), np.dtype(t["dtype"]).name)
+        for t in _list(entry["tensors"])
     )
-    if len(capture.calls) and int(np.max(capture.calls["call"])) >= len(capture.call_sites):
-        raise InputError(f"{folder}: calls.parquet names a call that block.json does not have", "the block is damaged")
-    return Block(
-        index=document["index"],
-        position=document["position"],
-        warmup=document["warmup"],
-        steps=document["steps"],
-        capture=capture,
-        clock=ClockInfo(**document["clock"]),
-        tokens=TokenCheck(**(document["tokens"] | {"first_wrong": WrongValue(**wrong) if wrong else None})),
-    )
+    return Group(_text(entry["name"]), tensors)
 
 
-def _read_table(path: Path, schema: Schema) -> Table:
+def _read_table(path: Path, schema: Schema, rows: int) -> Table:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         table = pq.read_table(path)
+        for name in schema:
+            column = table[name]
+            if not pa.types.is_integer(column.type) or column.null_count:
+                raise InputError(f"{path}: column {name} is not all integers", _DAMAGED)
+        if table.num_rows != rows:
+            raise InputError(f"{path} has {table.num_rows} rows, block.json says {rows}", _DAMAGED)
         return Table.of(schema, {name: table[name].to_numpy() for name in schema})
-    except (OSError, KeyError, pa.ArrowException) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"cannot read {path}: {reason}", "the run folder is damaged; record it again") from error
+    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
+        raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}", _DAMAGED) from error
 
 
 def _block_document(block: Block) -> dict[str, Any]:
@@ -209,6 +316,8 @@ def _block_document(block: Block) -> dict[str, Any]:
             {"name": site.name, "kind": site.kind.value, "subject": site.subject} for site in block.capture.call_sites
         ],
         "range_names": list(block.capture.range_names),
+        "rows": {name: len(getattr(block.capture, name)) for name in _TABLES}
+        | {"steps": len(block.capture.step_starts_ns)},
         "clock": dataclasses.asdict(block.clock),
         "tokens": dataclasses.asdict(block.tokens),
     }
@@ -241,9 +350,13 @@ def _write_json(path: Path, document: dict[str, Any]) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file so that it appears whole or not at all."""
-    scratch = path.with_name(f".{path.name}.part")
+    path = path.resolve()  # a link is written through, not replaced
+    handle, name = tempfile.mkstemp(prefix=".part-", dir=path.parent)
+    scratch = Path(name)
     try:
-        scratch.write_text(text, encoding="utf-8")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        scratch.chmod(0o644)  # mkstemp makes it private
         scratch.replace(path)
     except OSError:
         scratch.unlink(missing_ok=True)
@@ -257,7 +370,7 @@ def _read_json(path: Path) -> dict[str, Any]:
         )
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"cannot read {path}: {error}", "give the folder that `fdprof run` wrote") from error
     if not isinstance(document, dict):
         raise InputError(f"{path} holds a {type(document).__name__}, expected an object", "the run folder is damaged")
@@ -265,4 +378,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _unwritable(folder: Path, error: OSError) -> UsageError:
-    return UsageError(f"cannot write {folder}: {error.strerror or error}", "choose a writable place with -o")
+    return UsageError(
+        f"cannot write {folder}: {error.strerror or error}",
+        "choose a folder that can be written with --runs, or run with --no-save",
+    )

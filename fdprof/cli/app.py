@@ -1,5 +1,6 @@
 """The command group and the one place where errors become messages and exit codes."""
 
+import errno
 import sys
 import traceback
 from typing import Any
@@ -8,9 +9,10 @@ import typer
 from typer.core import TyperGroup
 
 from fdprof.cli import compare, doctor, lists, report, run
-from fdprof.errors import FdprofError
+from fdprof.errors import FdprofError, UsageError
 
 _BUG = 70
+_OUTPUT_LOST = frozenset({errno.ENOSPC, errno.EBADF, errno.EIO})
 
 
 class ErrorBoundary(TyperGroup):
@@ -25,6 +27,9 @@ class ErrorBoundary(TyperGroup):
                 print(f"  {error.hint}", file=sys.stderr)  # noqa: T201
             raise typer.Exit(error.exit_code) from error
         except Exception as error:
+            if isinstance(error, OSError) and error.errno in _OUTPUT_LOST:
+                print(f"fdprof: cannot write the output: {error.strerror}", file=sys.stderr)  # noqa: T201
+                raise typer.Exit(UsageError.exit_code) from error
             if type(error).__module__.split(".")[0] in {"typer", "click"} or isinstance(error, BrokenPipeError):
                 raise
             traceback.print_exc()

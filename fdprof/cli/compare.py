@@ -23,14 +23,14 @@ from fdprof.cli.options import (
     show,
 )
 from fdprof.cli.run import INTERRUPTED, wrong
-from fdprof.errors import WrongResult
+from fdprof.errors import FdprofError, UsageError, WrongResult
 from fdprof.params import Extent, LoopParams
 
 
 @options_of(LoopParams, Extent)
 def compare(
     baseline: Annotated[str, typer.Argument(help="A mode.")],
-    candidate: Annotated[str, typer.Argument(help="Another mode.")],
+    candidate: Annotated[str, typer.Argument(help="A mode; the same one twice is an A/A check.")],
     scenario: Annotated[str, typer.Option("--scenario", help="A name that `fdprof scenarios` lists.")] = "stop_flag",
     backend: Backend = "auto",
     blocks: Annotated[int, typer.Option("--blocks", help="Passes of the loop on each side, in the order A B B A.")] = 4,
@@ -59,10 +59,8 @@ def compare(
     say(f"backend {opened.name}: {why}")
     session = Session(opened, scenario, params, extent)
     sides = [session.new_run(mode) for mode in modes]
-    folders = None
-    if save:
-        folder = store.unused_folder(runs, f"{sides[0].id}-{candidate}")
-        folders = store.create_comparison(folder, sides[0], sides[1])
+    folders = store.create_comparison(runs, sides[0], sides[1]) if save else None
+    failed = None
     try:
         for number, side in enumerate(abba(blocks)):
             progress(f"block {number + 1} of {2 * blocks}: {modes[side]}")
@@ -72,15 +70,27 @@ def compare(
                 store.add_block(folders[side], block)
     except KeyboardInterrupt:
         sides = [replace(side, interrupted=True) for side in sides]
-    if folders is not None:
+    except UsageError as error:  # the disk is full, say: show what was measured, then fail
+        sides, failed = [replace(side, interrupted=True) for side in sides], error
+    except FdprofError:
+        if folders is not None:
+            store.discard(folders[0].parent)
+        raise
+    if folders is not None and failed is not None:
+        store.discard(folders[0].parent)
+    elif folders is not None:
         for side_folder, side_run in zip(folders, sides, strict=True):
             store.finish(side_folder, side_run)
         say(f"saved {folders[0].parent}")
     if not all(side.blocks for side in sides):
+        if failed is not None:
+            raise failed
         say("interrupted before both sides had a finished block: nothing to compare")
         raise typer.Exit(INTERRUPTED)
     results = [result_of(side) for side in sides]
     show(ComparisonResult(compare_runs(results[0], results[1]), results[0], results[1]), json, output)
+    if failed is not None:
+        raise failed
     for result in results:
         if not result.is_right:
             raise WrongResult(*wrong(result))

@@ -2,7 +2,10 @@
 
 import dataclasses
 import inspect
+import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -74,12 +77,20 @@ def check_output(output: Path | None, force: bool) -> None:
     if output is None:
         return
     _report_for(output)
-    if output.is_dir():
-        raise UsageError(f"{output} is a folder", "give a file name ending in .json or .txt")
-    if output.exists() and not force:
-        raise UsageError(f"{output} exists", "choose another -o, or pass --force to replace it")
-    if not output.parent.is_dir():
-        raise UsageError(f"the folder of {output} does not exist", f"create {output.parent} first")
+    parent = output.parent
+    try:
+        if output.is_dir():
+            raise UsageError(f"{output} is a folder", "give a file name ending in .json or .txt")
+        if os.path.lexists(output) and not force:
+            raise UsageError(f"{output} exists", "choose another -o, or pass --force to replace it")
+        if not parent.exists():
+            raise UsageError(f"the folder of {output} does not exist", f"create {parent} first")
+        if not parent.is_dir():
+            raise UsageError(f"{parent} is not a folder", "choose another -o")
+        with tempfile.TemporaryFile(dir=parent):
+            pass
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error.strerror or error}", "choose another -o") from error
 
 
 def show(result: "Reportable", as_json: bool, output: Path | None) -> None:
@@ -89,7 +100,7 @@ def show(result: "Reportable", as_json: bool, output: Path | None) -> None:
     if as_json:
         typer.echo(plugins.load("reports", "json").render(result, 0, False), nl=False)
     else:
-        color = sys.stdout.isatty() and "NO_COLOR" not in _environment()
+        color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
         typer.echo(plugins.load("reports", "terminal").render(result, _width(), color), nl=False)
     if output is not None:
         try:
@@ -120,12 +131,4 @@ def _report_for(output: Path) -> Any:
 
 
 def _width() -> int:
-    import shutil
-
     return shutil.get_terminal_size((100, 24)).columns
-
-
-def _environment() -> Any:
-    import os
-
-    return os.environ

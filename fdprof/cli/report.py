@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from fdprof.cli.options import Force, Json, Output, check_output, show
+from fdprof.cli.run import wrong
 
 
 def report(
@@ -17,7 +18,7 @@ def report(
     """Print a saved run or comparison."""
     from fdprof import store
     from fdprof.analysis.results import compare, result_of
-    from fdprof.errors import InputError
+    from fdprof.errors import InputError, WrongResult
     from fdprof.reports.protocol import ComparisonResult
 
     check_output(output, force)
@@ -32,3 +33,6 @@ def report(
         show(results[0], json, output)
     else:
         show(ComparisonResult(compare(results[0], results[1]), results[0], results[1]), json, output)
+    for result in results:
+        if not result.is_right:
+            raise WrongResult(*wrong(result))

@@ -22,7 +22,7 @@ from fdprof.cli.options import (
     say,
     show,
 )
-from fdprof.errors import WrongResult
+from fdprof.errors import FdprofError, UsageError, WrongResult
 from fdprof.params import Extent, LoopParams
 
 INTERRUPTED = 130
@@ -55,9 +55,8 @@ def run(
     say(f"backend {opened.name}: {why}")
     session = Session(opened, scenario, params, extent)
     record = session.new_run(mode)
-    folder = store.unused_folder(runs, record.id) if save else None
-    if folder is not None:
-        store.create(folder, record)
+    folder = store.create(runs, record) if save else None
+    failed = None
     try:
         for index in range(blocks):
             progress(f"block {index + 1} of {blocks}: {mode}")
@@ -67,14 +66,24 @@ def run(
                 store.add_block(folder, block)
     except KeyboardInterrupt:
         record = replace(record, interrupted=True)
-    if folder is not None:
+    except UsageError as error:  # the disk is full, say: show what was measured, then fail
+        record, failed = replace(record, interrupted=True), error
+    except FdprofError:
+        if folder is not None:
+            store.discard(folder)
+        raise
+    if folder is not None and failed is None:
         store.finish(folder, record)
         say(f"saved {folder}")
+    elif folder is not None:
+        store.discard(folder)
     if not record.blocks:
         say("interrupted before a block had finished: nothing to report")
         raise typer.Exit(INTERRUPTED)
     result = result_of(record)
     show(result, json, output)
+    if failed is not None:
+        raise failed
     if not result.is_right:
         raise WrongResult(*wrong(result))
     if record.interrupted:

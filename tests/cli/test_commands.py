@@ -50,9 +50,7 @@ def test_a_comparison_interleaves_its_blocks_and_reports_the_ratio(run_cli):
     assert document["tokens_equal"]
     assert document["verdict"] is None
     folder = Path(done.stderr.strip().splitlines()[-1].removeprefix("saved "))
-    order = {
-        json.loads(path.read_text())["position"]: path.parent.parent.name for path in folder.rglob("block.json")
-    }
+    order = {json.loads(path.read_text())["position"]: path.parent.parent.name for path in folder.rglob("block.json")}
     assert ["baseline", "candidate", "candidate", "baseline"] == [order[i] for i in range(4)]
 
 
@@ -84,6 +82,10 @@ def test_a_comparison_with_stale_tokens_ends_with_exit_5(run_cli):
         (("run", "stop_flag", "--blocks", "0"), 2, "--blocks is 0"),
         (("run", "stop_flag", "-o", "x.pdf"), 2, "no report writes .pdf"),
         (("run", "stop_flag", "-o", "nowhere/x.json"), 2, "the folder of nowhere/x.json does not exist"),
+        (("run", "STOP_FLAG"), 2, "did you mean stop_flag?"),
+        (("run", "stop_flag", "--device-us", "10000001"), 2, "--device-us is 10000001.0, expected 1 to 10,000,000"),
+        (("run", "stop_flag", "-o", "a" * 350 + ".json"), 2, "cannot write"),
+        (("run", "stop_flag", "--backend", "sim", "--runs", "/dev/null/x"), 2, "--no-save"),
         (("report", "nothing"), 4, "cannot read nothing/run.json"),
         (("run", "stop_flag", "--backend", "sim", "--timeout", "0.001", "--device-us", "100000"), 4, "0.001 s"),
     ],
@@ -144,6 +146,97 @@ def test_a_damaged_run_folder_is_refused_with_its_place(run_cli, damage):
     refused = run_cli("report", str(folder))
     assert 4 == refused.exit_code
     assert (calls.name if damage in ("truncate", "delete") else run_file.name) in refused.stderr
+
+
+def _damaged_json(folder, file, change):
+    path = folder / file
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("file", "change"),
+    [
+        ("run.json", lambda d: d.update(params=None)),
+        ("run.json", lambda d: d["params"].pop("kernels")),
+        ("run.json", lambda d: d.update(device_work_ns=None)),
+        ("run.json", lambda d: d.update(device_work_ns=-5)),
+        ("run.json", lambda d: d.update(host_work_ns=10**400)),
+        ("run.json", lambda d: d.update(schema_version=True)),
+        ("run.json", lambda d: d.update(mode="\x1b[31m")),
+        ("run.json", lambda d: d.update(caveats="abc")),
+        ("run.json", lambda d: d.update(interrupted=float("nan"))),
+        ("run.json", lambda d: d["environment"].update(colour="red")),
+        ("block-000/block.json", lambda d: d.pop("index")),
+        ("block-000/block.json", lambda d: d.update(index=1)),
+        ("block-000/block.json", lambda d: d["rows"].update(calls=1)),
+        ("block-000/block.json", lambda d: d["tokens"].update(values="x")),
+        ("block-000/block.json", lambda d: d.update(call_sites=[])),
+    ],
+)
+def test_an_entry_of_the_wrong_kind_is_refused_and_its_file_named(run_cli, file, change):
+    """Never a traceback, and never a table made of damaged values."""
+    done = run_cli("run", "stop_flag", *SMALL)
+    folder = Path(done.stderr.strip().splitlines()[-1].removeprefix("saved "))
+    _damaged_json(folder, file, change)
+    refused = run_cli("report", str(folder))
+    assert 4 == refused.exit_code
+    assert str(folder) in refused.stderr
+    assert not refused.stdout
+
+
+@pytest.mark.parametrize("value", [-7, 99_999, None, 0.5])
+@pytest.mark.parametrize(("table", "column"), [("calls", "call"), ("ranges", "range"), ("kernels", "step")])
+def test_a_column_out_of_range_is_refused(run_cli, table, column, value):
+    """An index that points nowhere would otherwise pick another call, or crash."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    done = run_cli("run", "stop_flag", *SMALL)
+    folder = Path(done.stderr.strip().splitlines()[-1].removeprefix("saved "))
+    path = folder / "block-000" / f"{table}.parquet"
+    columns = pq.read_table(path).to_pydict()
+    columns[column] = [value] * len(columns[column])
+    pq.write_table(pa.table(columns), path)
+    refused = run_cli("report", str(folder))
+    assert 4 == refused.exit_code
+    assert path.name in refused.stderr
+
+
+def test_the_report_of_a_wrong_run_fails_like_the_run(run_cli):
+    """Exit 5 again, for a run and for a comparison: a saved wrong result does not become right."""
+    for command in (("run", "stop_flag", "--mode", "unfenced"), ("compare", "sync", "unfenced", "--blocks", "1")):
+        done = run_cli(*command, *SMALL)
+        folder = next(line for line in done.stderr.splitlines() if line.startswith("saved ")).removeprefix("saved ")
+        again = run_cli("report", folder)
+        assert 5 == again.exit_code
+        assert done.stdout == again.stdout
+
+
+def test_a_disk_that_fills_up_keeps_the_report(run_cli, monkeypatch):
+    """What was measured is printed; the exit code says that it was not saved, and no empty folder stays."""
+    from fdprof import store
+    from fdprof.errors import UsageError
+
+    def full(folder, block):
+        raise UsageError("cannot write block-000: No space left on device")
+
+    monkeypatch.setattr(store, "add_block", full)
+    done = run_cli("run", "stop_flag", *SMALL)
+    assert 2 == done.exit_code
+    assert "interrupted: 1 finished blocks are shown" in done.stdout
+    assert "No space left" in done.stderr
+    assert not list(Path("runs").iterdir())
+
+
+def test_an_output_link_is_written_through_and_a_dangling_one_kept(run_cli):
+    """-o never replaces a link; one that leads nowhere exists and needs --force."""
+    Path("link.json").symlink_to("target.json")
+    assert 2 == run_cli("run", "stop_flag", "-o", "link.json", *SMALL).exit_code
+    assert 0 == run_cli("run", "stop_flag", "-o", "link.json", "--force", *SMALL).exit_code
+    assert Path("link.json").is_symlink()
+    assert "run" == json.loads(Path("target.json").read_text())["kind"]
 
 
 def test_modes_and_scenarios_are_listed_with_their_sources(run_cli):

@@ -1,6 +1,5 @@
 """Which mode's calls return before the device is done: proved with a latch kernel, never with a sleep."""
 
-# ruff: noqa: SIM300
 import numpy as np
 import pytest
 

@@ -57,7 +57,7 @@ def test_a_run_without_blocks_states_mode_and_work(make_session, round_sim):
 @pytest.mark.parametrize("steps", [0, 100_001])
 def test_an_extent_out_of_bounds_names_its_option(steps):
     """The message names --steps, what it is and its bounds."""
-    with pytest.raises(UsageError, match=f"--steps is {steps:g}, expected 1 to 100,000"):
+    with pytest.raises(UsageError, match=f"--steps is {steps:,}, expected 1 to 100,000"):
         Extent(steps=steps)
 
 

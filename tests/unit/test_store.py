@@ -18,10 +18,11 @@ def finished_run(make_session):
 
 def test_a_loaded_run_equals_the_saved_one(tmp_path, finished_run):
     """Every record and every column survives."""
-    folder = tmp_path / "run"
-    store.create(folder, finished_run)
+    folder = store.create(tmp_path, finished_run)
+    assert store.load(folder).interrupted  # until it is finished: a killed process cannot say so
     for block in finished_run.blocks:
         store.add_block(folder, block)
+    store.finish(folder, finished_run)
     loaded = store.load(folder)
     assert finished_run.blocks == loaded.blocks
     assert replace(finished_run, params=dict(finished_run.params)) == loaded
@@ -29,12 +30,16 @@ def test_a_loaded_run_equals_the_saved_one(tmp_path, finished_run):
 
 def test_a_folder_that_exists_is_not_taken(tmp_path, finished_run):
     """A second run of the same name gets another folder."""
-    folder = store.unused_folder(tmp_path, "run")
-    store.create(folder, finished_run)
-    assert tmp_path / "run-2" == store.unused_folder(tmp_path, "run")
+    first, second = store.create(tmp_path, finished_run), store.create(tmp_path, finished_run)
+    assert [finished_run.id, f"{finished_run.id}-2"] == [first.name, second.name]
+
+
+def test_a_block_is_not_written_over(tmp_path, finished_run):
+    """Two writers of one folder cannot mix their blocks."""
+    folder = store.create(tmp_path, finished_run)
     store.add_block(folder, finished_run.blocks[0])
-    with pytest.raises(UsageError, match="cannot write"):
-        store.create(folder, finished_run)
+    with pytest.raises(UsageError, match="block-000 exists"):
+        store.add_block(folder, finished_run.blocks[0])
 
 
 def test_a_step_table_has_a_row_a_step_and_missing_values_for_what_was_not_observed(make_session):

@@ -1,0 +1,57 @@
+"""README and help say what is true: names, commands, and the output that the README shows."""
+
+# ruff: noqa: SIM300
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from fdprof import plugins
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+COMMANDS = ("run", "compare", "report", "scenarios", "modes", "doctor")
+
+
+@pytest.mark.parametrize("name", [*plugins.names("modes"), *plugins.names("scenarios"), *plugins.names("backends")])
+def test_every_mode_scenario_and_backend_is_named_in_the_readme(name):
+    """A plugin that the README does not name cannot be found."""
+    assert f"`{name}`" in README
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_and_is_named_in_the_readme(run_cli, command):
+    """Help is the command's docstring."""
+    done = run_cli(command, "--help")
+    assert 0 == done.exit_code
+    assert done.stdout.strip()
+    assert f"fdprof {command}" in README
+
+
+def _examples():
+    blocks = re.findall(r"^```\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+    lines = [line.split("#")[0].split(">")[0].strip() for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line.startswith("fdprof ") and not line.startswith(("fdprof:", "fdprof doctor"))]
+
+
+@pytest.mark.parametrize("line", _examples())
+def test_every_example_of_the_readme_runs_on_the_simulator(run_cli, line):
+    """Exit 0, or 5 for the negative control that must be caught."""
+    arguments = shlex.split(line)[1:]
+    if arguments[0] in ("run", "compare"):
+        arguments += ["--backend", "sim"]
+    assert (5 if "unfenced" in line else 0) == run_cli(*arguments).exit_code
+
+
+def _shown(marker):
+    return re.search(rf"<!-- output: {marker} -->\n```\n(.*?)^```", README, re.DOTALL | re.MULTILINE).group(1)
+
+
+def test_the_output_on_the_first_screen_is_what_the_command_prints(run_cli):
+    """The simulator is deterministic, so the README can be exact."""
+    assert _shown("compare") == run_cli("compare", "sync", "async", "--backend", "sim").stdout
+
+
+def test_the_caught_control_is_what_the_command_prints(run_cli):
+    """The message of exit 5, whole."""
+    assert _shown("unfenced") in run_cli("run", "stop_flag", "--mode", "unfenced", "--backend", "sim").stderr
