@@ -113,6 +113,8 @@ def main():
 
     range_ns = best_ns(ranges, STEPS) - best_ns(no_ranges, STEPS)
     step_ns = best_ns(recorded, STEPS) - best_ns(bare, STEPS)
+    clock_ns = best_ns(lambda: [clock() for _ in range(STEPS)], STEPS)
+    print(f"a read of the clock: {clock_ns:.0f} ns")
     print(f"an NVTX tool listens: {recorder.nvtx_listens}")
     print(f"a range: {range_ns:.0f} ns (bar: 1,000)")
     print(f"a step (7 ranges, 8 calls): {step_ns:.0f} ns, {step_ns / 2000:.2f} % of 200 µs (bar: 2)")

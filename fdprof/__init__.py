@@ -1,0 +1,30 @@
+"""fdprof as a library: run loops, load saved runs, get their steps as a table.
+
+The names below are imported at first use, so that `import fdprof` costs nothing.
+"""
+
+import importlib
+from typing import Any
+
+_HOMES = {
+    "Extent": "fdprof.params",
+    "FdprofError": "fdprof.errors",
+    "LoopParams": "fdprof.params",
+    "Session": "fdprof.session",
+    "__version__": "fdprof.version",
+    "compare": "fdprof.analysis.results",
+    "load": "fdprof.store",
+    "open_backend": "fdprof.session",
+    "result_of": "fdprof.analysis.results",
+    "step_table": "fdprof.tables",
+}
+
+__all__ = sorted(name for name in _HOMES if name != "__version__")
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'fdprof' has no attribute {name!r}")
+    attribute = "VERSION" if name == "__version__" else name
+    return getattr(importlib.import_module(home), attribute)

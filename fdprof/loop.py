@@ -4,7 +4,7 @@ from fdprof.backends.protocol import Backend
 from fdprof.model import Group
 from fdprof.modes.protocol import Mode, Values
 from fdprof.params import LoopParams
-from fdprof.recorder import Range, RecordedDevice, Recorder
+from fdprof.recorder import RecordedDevice, Recorder
 
 
 class RecordedLoop:
@@ -18,13 +18,11 @@ class RecordedLoop:
         self.is_running = True
         self.reads: list[tuple[int, Group, Values]] = []
         self._mode = mode
-        self._recorder = recorder
+        # Bound once: a frame of this class around each would be charged to the step.
+        self.range = recorder.range
         self.host_work = backend.host_work
         self.forward = device.forward
         self.sample_and_update = device.update
-
-    def range(self, name: str, detail: str = "") -> Range:
-        return self._recorder.range(name, detail)
 
     def transfer(self, group: Group) -> None:
         self._mode.transfer(group, self.step)

@@ -72,6 +72,10 @@ class Session:
             caveats=self._backend.caveats(),
         )
 
+    def run(self, mode_name: str, blocks: int = 1) -> Run:
+        """Return a run of the mode with so many blocks."""
+        return replace(self.new_run(mode_name), blocks=tuple(self.block(mode_name, index) for index in range(blocks)))
+
     def block(self, mode_name: str, index: int) -> Block:
         """Run the mode once, from the first warm-up step to the stop, and return what was recorded."""
         mode_type: Callable[..., Mode] = plugins.load("modes", mode_name)

@@ -55,3 +55,14 @@ def test_the_output_on_the_first_screen_is_what_the_command_prints(run_cli):
 def test_the_caught_control_is_what_the_command_prints(run_cli):
     """The message of exit 5, whole."""
     assert _shown("unfenced") in run_cli("run", "stop_flag", "--mode", "unfenced", "--backend", "sim").stderr
+
+
+def test_the_python_example_of_the_readme_runs(monkeypatch, tmp_path, capsys):
+    """All but its last line, which needs a saved run of the reader's own."""
+    monkeypatch.chdir(tmp_path)
+    code = re.search(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE).group(1)
+    lines = code.strip().splitlines()
+    assert lines[-1].startswith("saved = fdprof.load(")
+    exec("\n".join(lines[:-1]), {})
+    # 2 blocks of 100 counted steps, 20 warm-up steps and the one overrun step of lag 1.
+    assert re.search(r"counted +200\.0", capsys.readouterr().out)

@@ -94,3 +94,10 @@ def test_names_import_no_plugin(add_mode):
     add_mode("broken", "raise RuntimeError('imported')\n")
     assert "broken" in plugins.names("modes")
     assert "fdprof.modes.broken" not in sys.modules
+
+
+def test_every_public_name_can_be_imported_from_fdprof():
+    """A name that moved would otherwise fail only in a user's hands."""
+    import fdprof
+
+    assert all(getattr(fdprof, name) is not None for name in [*fdprof.__all__, "__version__"])
