@@ -109,7 +109,7 @@ def main() -> None:
                 flush=True,
             )
             if options.runs:
-                folder = store.create(options.runs / f"{device}-{schedule}-{save}", run)
+                (folder,) = store.create(options.runs / f"{device}-{schedule}-{save}", [run])
                 for block in run.blocks:
                     store.add_block(folder, block)
                 store.finish(folder, run)

@@ -17,7 +17,7 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -57,24 +57,27 @@ _SIDES = ("baseline", "candidate")
 _DAMAGED = "the run folder is damaged; record it again"
 
 
-def create(root: Path, run: Run) -> Path:
-    """Make the folder of a run that has no blocks yet, below `root`, and return it.
+def create(root: Path, runs: Sequence[Run]) -> tuple[Path, ...]:
+    """Make the folder of one run, or of a comparison's two, without blocks yet, and return the folder of each run.
 
-    It is named by the run's id, with -2 and so on where that is taken.  UsageError when `root` cannot be written.
+    It is named by the first run's id and what it is compared with, with -2 and so on where that is taken.
+    UsageError when `root` cannot be written.
     """
-    return _make_unused(root, run.id, lambda scratch: _write_run_file(scratch, _unfinished(run)))
-
-
-def create_comparison(root: Path, baseline: Run, candidate: Run) -> tuple[Path, Path]:
-    """Make the folder of a comparison below `root` and return the folders of its two runs, without blocks yet."""
+    name = "-".join([runs[0].id, *(run.mode for run in runs[1:])])
+    places = ("",) if len(runs) == 1 else _SIDES
 
     def fill(scratch: Path) -> None:
-        for name, run in zip(_SIDES, (baseline, candidate), strict=True):
-            (scratch / name).mkdir()
-            _write_run_file(scratch / name, _unfinished(run))
+        for place, run in zip(places, runs, strict=True):
+            (scratch / place).mkdir(exist_ok=True)
+            _write_run_file(scratch / place, _unfinished(run))
 
-    folder = _make_unused(root, f"{baseline.id}-{candidate.mode}", fill)
-    return folder / _SIDES[0], folder / _SIDES[1]
+    folder = _make_unused(root, name, fill)
+    return tuple(folder / place for place in places)
+
+
+def place_of(folders: Sequence[Path]) -> Path:
+    """Return the one folder that `create` made for these."""
+    return folders[0] if len(folders) == 1 else folders[0].parent
 
 
 def _unfinished(run: Run) -> Run:
@@ -129,10 +132,12 @@ def add_block(folder: Path, block: Block) -> None:
         raise UsageError(f"{place} exists", "another process writes into this folder; choose another --runs")
 
 
-def discard(folder: Path) -> None:
-    """Remove the folder of a run or comparison that no block was saved in."""
-    if not any(folder.rglob("block.json")):
-        shutil.rmtree(folder, ignore_errors=True)
+def discard_empty(place: Path) -> bool:
+    """Remove the folder of a run or comparison if no block was saved in it; return whether it was removed."""
+    if any(place.rglob("block.json")):
+        return False
+    shutil.rmtree(place, ignore_errors=True)
+    return True
 
 
 def finish(folder: Path, run: Run) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from fdprof.analysis.results import RunResult
+from fdprof.analysis.results import RunResult, compare
 from fdprof.model import Comparison
 
 
@@ -14,6 +14,11 @@ class ComparisonResult:
     comparison: Comparison
     baseline: RunResult
     candidate: RunResult
+
+    @classmethod
+    def of(cls, baseline: RunResult, candidate: RunResult) -> "ComparisonResult":
+        """Return the comparison of two results; NotComparable when they differ in more than their mode."""
+        return cls(compare(baseline, candidate), baseline, candidate)
 
 
 Reportable = RunResult | ComparisonResult

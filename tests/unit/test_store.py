@@ -18,7 +18,7 @@ def finished_run(make_session):
 
 def test_a_loaded_run_equals_the_saved_one(tmp_path, finished_run):
     """Every record and every column survives."""
-    folder = store.create(tmp_path, finished_run)
+    (folder,) = store.create(tmp_path, [finished_run])
     assert store.load(folder).interrupted  # until it is finished: a killed process cannot say so
     for block in finished_run.blocks:
         store.add_block(folder, block)
@@ -30,13 +30,13 @@ def test_a_loaded_run_equals_the_saved_one(tmp_path, finished_run):
 
 def test_a_folder_that_exists_is_not_taken(tmp_path, finished_run):
     """A second run of the same name gets another folder."""
-    first, second = store.create(tmp_path, finished_run), store.create(tmp_path, finished_run)
+    (first,), (second,) = store.create(tmp_path, [finished_run]), store.create(tmp_path, [finished_run])
     assert [finished_run.id, f"{finished_run.id}-2"] == [first.name, second.name]
 
 
 def test_a_block_is_not_written_over(tmp_path, finished_run):
     """Two writers of one folder cannot mix their blocks."""
-    folder = store.create(tmp_path, finished_run)
+    (folder,) = store.create(tmp_path, [finished_run])
     store.add_block(folder, finished_run.blocks[0])
     with pytest.raises(UsageError, match="block-000 exists"):
         store.add_block(folder, finished_run.blocks[0])

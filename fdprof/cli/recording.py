@@ -1,0 +1,118 @@
+"""What `run` and `compare` share: check the request, record one or two sides block by block, save, and conclude."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from fdprof import plugins
+from fdprof.cli.options import check_blocks, progress, record_from, say
+from fdprof.errors import FdprofError, UsageError, WrongResult
+from fdprof.params import Extent, LoopParams
+
+if TYPE_CHECKING:  # NumPy is behind them, and --help must not wait for NumPy
+    from fdprof.analysis.results import RunResult
+    from fdprof.model import Run
+
+_INTERRUPTED = 130
+
+
+class Recording:
+    """The sides of one call: how they are recorded, and what ended them early if anything did."""
+
+    def __init__(self, scenario: str, modes: Sequence[str], backend: str, blocks: int, options: dict[str, Any]) -> None:
+        """Check every name and number before anything is opened."""
+        plugins.load("scenarios", scenario)
+        for mode in modes:
+            plugins.load("modes", mode)
+        check_blocks(blocks)
+        self._scenario, self._modes, self._backend = scenario, tuple(modes), backend
+        self._params: LoopParams = record_from(LoopParams, options)
+        self._extent: Extent = record_from(Extent, options)
+        self._not_saved: UsageError | None = None
+
+    def record(self, order: Iterable[int], runs: Path | None) -> list["RunResult"]:
+        """Run a block of side `order[0]`, then of `order[1]` and so on, and return the results of the sides.
+
+        Finished blocks are kept when Ctrl-C or a full disk ends it.  `runs` is the folder to save below, if any.
+        """
+        from fdprof import store
+        from fdprof.analysis.results import result_of
+        from fdprof.session import Session, open_backend
+
+        opened, why = open_backend(self._backend, self._extent.timeout)
+        say(f"backend {opened.name}: {why}")
+        session = Session(opened, self._scenario, self._params, self._extent)
+        sides = [session.new_run(mode) for mode in self._modes]
+        folders = store.create(runs, sides) if runs is not None else ()
+        try:
+            for number, side in enumerate(order):
+                progress(f"block {number + 1}: {self._modes[side]}")
+                block = session.block(self._modes[side], len(sides[side].blocks))
+                sides[side] = replace(sides[side], blocks=(*sides[side].blocks, block))
+                if folders:
+                    store.add_block(folders[side], block)
+        except KeyboardInterrupt:
+            sides = [replace(side, interrupted=True) for side in sides]
+        except UsageError as error:  # not saved: the disk is full, say
+            sides = [replace(side, interrupted=True) for side in sides]
+            self._not_saved = error
+        finally:
+            _finish(folders, sides)
+        if not all(side.blocks for side in sides):
+            if self._not_saved is not None:
+                raise self._not_saved
+            say("interrupted before every side had a finished block: nothing to report")
+            raise typer.Exit(_INTERRUPTED)
+        return [result_of(side) for side in sides]
+
+    def conclude(self, results: Sequence["RunResult"]) -> None:
+        """End with the exit code that the results deserve."""
+        if self._not_saved is not None:
+            raise self._not_saved
+        require_right(results)
+        if any(result.run.interrupted for result in results):
+            raise typer.Exit(_INTERRUPTED)
+
+
+def _finish(folders: Sequence[Path], sides: Sequence["Run"]) -> None:
+    """Bring the saved runs up to date, or remove a folder in which nothing was saved."""
+    from fdprof import store
+
+    if not folders:
+        return
+    place = store.place_of(folders)
+    if store.discard_empty(place):
+        return
+    try:
+        for folder, side in zip(folders, sides, strict=True):
+            store.finish(folder, side)
+    except FdprofError as error:
+        say(f"fdprof: {error}")
+        return
+    say(f"saved {place}")
+
+
+def require_right(results: Sequence["RunResult"]) -> None:
+    """Raise WrongResult with the first wrong value of the first result whose tokens are not right."""
+    for result in results:
+        if not result.is_right:
+            raise WrongResult(*_what_is_wrong(result))
+
+
+def _what_is_wrong(result: "RunResult") -> tuple[str, str]:
+    mode = result.run.mode
+    first = result.first_wrong
+    if first is None:
+        missing = result.values - result.values_right
+        reason = f"{missing:,} values were never read" if missing else "the stop never reached the host"
+        return f"{mode}: {reason}", "the mode lost a transfer; see the reads of the saved run"
+    row = f"sequence {first.sequence}" if first.sequence is not None else "the batch"
+    return (
+        f"{mode}: first wrong value at step {first.step}, {row}: {first.tensor} "
+        f"is {first.got}, expected {first.expected}; "
+        f"{result.stale_reads} of {result.reads} reads stale, {result.wrong_reads} wrong",
+        "a stale read was made before its copy had ended: wait for the event that is recorded after the copy",
+    )
