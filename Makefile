@@ -1,4 +1,4 @@
-# `make demo` and `make test` do all set-up themselves; they need Python >= 3.10, a C++ compiler and make.
+# `make demo` and `make test` do all set-up themselves; they need Python >= 3.10 and make, `make test` also a C++ compiler.
 PYTHON ?= python3
 BIN := .venv/bin
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fdprof.backends.paddle import INSTALL_PADDLE
+
 _PADDLE_TIMEOUT_S = 300  # importing Paddle and building the ops once
 _TOOL_TIMEOUT_S = 20
 
@@ -118,7 +120,7 @@ def _nsys() -> Check:
 
 def _paddle(facts: dict[str, Any], failure: str) -> list[Check]:
     if "version" not in facts:
-        return [Check("Paddle", "missing", failure, "pip install 'fdprof[paddle]', or use --backend sim")]
+        return [Check("Paddle", "missing", failure, INSTALL_PADDLE)]
     kind = "CUDA" if facts["cuda"] else "CPU"
     checks = [Check("Paddle", "ok", f"{facts['version']}, built for {kind}")]
     if not facts["cuda"]:

@@ -20,16 +20,18 @@ def names(kind: str) -> list[str]:
     return sorted(_shown(kind, name) for name in files if name != "protocol" and not name.startswith("_"))
 
 
-def load(kind: str, name: str) -> Any:
+def load(kind: str, name: str, others: tuple[str, ...] = ()) -> Any:
     """Return what the plugin file provides (MODE, SCENARIO, BACKEND or REPORT).
 
-    UsageError with the nearest names when there is no such file; FdprofError when the file does not provide it.
+    `others` are names that the caller takes besides files.  UsageError with the nearest name when there is no such
+    file; FdprofError when the file does not provide it.
     """
     known = names(kind)
     wanted = _shown(kind, name)
     if wanted not in known:
-        near = difflib.get_close_matches(wanted.lower(), known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else f"choose one of: {', '.join(known)}"
+        choices = [*others, *known]
+        near = difflib.get_close_matches(wanted.lower(), choices, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}?" if near else f"choose one of: {', '.join(choices)}"
         raise UsageError(f"no {kind.removesuffix('s')} is named {name!r}", hint)
     module = importlib.import_module(f"fdprof.{kind}.{_file(kind, wanted)}")
     attribute = _PROVIDES[kind]

@@ -149,9 +149,9 @@ def open_backend(name: str, timeout_s: float) -> tuple[Backend, str]:
     if name == "auto":
         problem = plugins.load("backends", "paddle").missing()
         if problem is not None:
-            return plugins.load("backends", "sim")(timeout_s), f"simulated: {problem[0]}"
+            return plugins.load("backends", "sim")(timeout_s), problem[0]
         return plugins.load("backends", "paddle")(timeout_s), "a GPU with Paddle works here"
-    backend = plugins.load("backends", name)
+    backend = plugins.load("backends", name, others=("auto",))
     problem = backend.missing()
     if problem is not None:
         raise EnvironmentMissing(f"backend {name} cannot run here: {problem[0]}", problem[1])

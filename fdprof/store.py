@@ -54,6 +54,7 @@ _STEPS: Schema = {"start_ns": "int64", "end_ns": "int64"}
 _TABLES: dict[str, Schema] = {"calls": CALLS, "ranges": RANGES, "kernels": KERNELS, "reads": READS}
 _RUN_FILE = "run.json"
 _SIDES = ("baseline", "candidate")
+_WHICH_FOLDER = "give a folder below runs/ that `fdprof run` or `fdprof compare` saved"
 _DAMAGED = "the run folder is damaged; record it again"
 
 
@@ -150,6 +151,10 @@ def finish(folder: Path, run: Run) -> None:
 
 def load_any(folder: Path) -> tuple[Run, ...]:
     """Return the one run of a run folder, or baseline and candidate of a comparison's."""
+    if not folder.exists():
+        raise InputError(f"{folder} does not exist", _WHICH_FOLDER)
+    if not folder.is_dir():
+        raise InputError(f"{folder} is a file, expected a run's folder", _WHICH_FOLDER)
     if (folder / _SIDES[0]).is_dir():
         return tuple(load(folder / name) for name in _SIDES)
     return (load(folder),)
@@ -370,13 +375,11 @@ def write_text(path: Path, text: str) -> None:
 
 def _read_json(path: Path) -> dict[str, Any]:
     if path.parent.is_dir() and not path.exists():
-        raise InputError(
-            f"{path.parent} is not a run of fdprof: it has no {path.name}", "give the folder that `fdprof run` wrote"
-        )
+        raise InputError(f"{path.parent} is not a run of fdprof: it has no {path.name}", _WHICH_FOLDER)
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"cannot read {path}: {error}", "give the folder that `fdprof run` wrote") from error
+        raise InputError(f"cannot read {path}: {error}", _WHICH_FOLDER) from error
     if not isinstance(document, dict):
         raise InputError(f"{path} holds a {type(document).__name__}, expected an object", "the run folder is damaged")
     return document

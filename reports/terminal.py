@@ -16,12 +16,13 @@ from fdprof.model import Summary
 _FIRST_ROWS = 5
 _HEADINGS = {
     "window_ns": "step",
+    "launch_ns": "launch",
     "issue_ns": "issue",
     "host_work_ns": "host work",
     "fence_wait_ns": "fence wait",
-    "host_blocked_ns": "host blocked",
-    "device_busy_ns": "device busy",
-    "device_idle_ns": "device idle",
+    "host_blocked_ns": "blocked",
+    "device_busy_ns": "dev busy",
+    "device_idle_ns": "dev idle",
 }
 _STATISTICS = ("mean", "p50", "p90", "p99", "max")
 
@@ -53,7 +54,7 @@ def _header(console: Console, result: RunResult) -> None:
     _say(
         console,
         f"{params['sequences']} sequences; device work {units.us(run.device_work_ns)} µs, {params['kernels']} kernels, "
-        f"host work {units.us(run.host_work_ns)} µs; limit {units.us(run.limit_ns)} µs a step",
+        f"host work {units.us(run.host_work_ns)} µs; limit: the longer, {units.us(run.limit_ns)} µs",
     )
     for caveat in run.caveats:
         _say(console, f"note: {caveat}")
@@ -81,13 +82,13 @@ def _run(console: Console, result: RunResult) -> None:
     worst = [result.summaries[name].max_step for name in TIME_COLUMNS]
     table.add_row("max at step", *(units.NOT_OBSERVED if step is None else str(step) for step in worst))
     console.print(table)
-    _say(console, f"efficiency {units.percent(result.efficiency)} of the limit")
+    if result.efficiency is not None:
+        _say(console, f"efficiency {units.percent(result.efficiency)} of the limit")
     for transfer in result.transfers:
         _say(
             console,
             f"transfer {transfer.name}: {units.size(transfer.size_bytes)} {transfer.direction}, {transfer.memory}, "
-            f"lag {transfer.lag}; issue {units.us(transfer.issue_ns)}, copy {units.us(transfer.copy_ns)}, "
-            f"wait {units.us(transfer.wait_ns)} µs a step",
+            f"lag {transfer.lag}; issue {units.us(transfer.issue_ns)} µs a step",
         )
     _say(console, _tokens(result))
     _interrupted(console, result)
@@ -95,8 +96,8 @@ def _run(console: Console, result: RunResult) -> None:
 
 def _tokens(result: RunResult) -> str:
     text = (
-        f"tokens {result.values_right:,} of {result.values:,} right, stale reads {result.stale_reads} "
-        f"of {result.reads}, overrun {result.overrun_tokens} tokens"
+        f"values {result.values_right:,} of {result.values:,} right (tokens and flags), "
+        f"stale reads {result.stale_reads} of {result.reads}, overrun {result.overrun_tokens} tokens"
     )
     return text if result.stop_seen else text + ", the stop never reached the host"
 
@@ -134,7 +135,7 @@ def _comparison(console: Console, result: ComparisonResult) -> None:
     table.add_section()
     table.add_row("efficiency", units.percent(baseline.efficiency), units.percent(candidate.efficiency), "")
     table.add_row(
-        "tokens right",
+        "values right",
         f"{baseline.values_right:,}/{baseline.values:,}",
         f"{candidate.values_right:,}/{candidate.values:,}",
         "",

@@ -38,6 +38,7 @@ def _examples():
 def test_every_example_of_the_readme_runs_on_the_simulator(run_cli, line):
     """Exit 0, or 5 for the negative control that must be caught."""
     arguments = shlex.split(line)[1:]
+    Path("runs").mkdir()
     if arguments[0] in ("run", "compare"):
         arguments += ["--backend", "sim"]
     assert (5 if "unfenced" in line else 0) == run_cli(*arguments).exit_code

@@ -23,6 +23,7 @@ class Ledger:
     step: npt.NDArray[np.int32]
     part: npt.NDArray[np.int8]  # COUNTED, WARMUP or OVERRUN
     window_ns: Ns
+    launch_ns: Ns  # host inside launch calls; one that waits for room in CUDA's launch queue cannot be told apart
     issue_ns: Ns  # host inside the calls that start transfers; a blocking copy waits in there
     host_work_ns: Ns
     fence_wait_ns: Ns | None  # host inside event and stream waits
@@ -39,6 +40,7 @@ class Ledger:
 
 TIME_COLUMNS = (
     "window_ns",
+    "launch_ns",
     "issue_ns",
     "host_work_ns",
     "fence_wait_ns",
@@ -80,6 +82,7 @@ def _block_ledger(block: Block) -> Ledger:
         step=index.astype(np.int32),
         part=part.astype(np.int8),
         window_ns=window,
+        launch_ns=_time_in(capture, {CallKind.LAUNCH}, steps),
         issue_ns=_time_in(capture, {CallKind.COPY, CallKind.BLOCKING_COPY}, steps),
         host_work_ns=_host_work(capture, steps),
         fence_wait_ns=_time_in(capture, {CallKind.WAIT}, steps),

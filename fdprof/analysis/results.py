@@ -32,7 +32,7 @@ class RunResult:
     run: Run
     ledger: Ledger
     summaries: dict[str, Summary]
-    efficiency: float | None  # limit / mean step; None when the loop stopped before a counted step
+    efficiency: float | None  # limit / mean step; None when the tokens are wrong: steps that skip a wait are no steps
     values: int
     values_right: int
     reads: int
@@ -57,11 +57,12 @@ def result_of(run: Run) -> RunResult:
     summaries = {name: summarize(ledger.counted(name), counted_steps) for name in TIME_COLUMNS}
     checks = [block.tokens for block in run.blocks]
     mean = summaries["window_ns"].mean
+    is_right = all(check.is_right for check in checks)
     return RunResult(
         run=run,
         ledger=ledger,
         summaries=summaries,
-        efficiency=None if mean is None else run.limit_ns / mean,
+        efficiency=run.limit_ns / mean if is_right and mean is not None else None,
         values=sum(check.values for check in checks),
         values_right=sum(check.right for check in checks),
         reads=sum(check.reads for check in checks),

@@ -23,6 +23,8 @@ from fdprof.errors import FdprofError, ScenarioFailed
 from fdprof.model import ClockInfo, Environment, Memory, TensorSpec
 from fdprof.version import VERSION
 
+INSTALL_PADDLE = "in the checkout: pip install -e '.[paddle]', or use --backend sim"
+
 _ALIGN_ROUNDS = 256
 
 # Decode tensors by the names the ops use for them.
@@ -40,11 +42,17 @@ class PaddleBackend:
             # Asked first because it is quick: importing Paddle takes seconds.
             ctypes.CDLL("libcuda.so.1")
         except OSError:
-            return "no NVIDIA driver (libcuda.so.1 cannot be loaded)", "install the driver, or use --backend sim"
+            return (
+                "no NVIDIA driver (libcuda.so.1 cannot be loaded)",
+                "install it, or use --backend sim; `fdprof doctor` lists all that is missing",
+            )
         try:
             import paddle
         except ImportError as error:
-            return f"Paddle cannot be imported ({error})", "pip install 'fdprof[paddle]', or use --backend sim"
+            return (
+                f"Paddle cannot be imported ({error})",
+                "in the checkout: pip install -e '.[paddle]', or use --backend sim",
+            )
         if not paddle.is_compiled_with_cuda():
             return (
                 f"this paddlepaddle {paddle.__version__} is built for the CPU",

@@ -13,7 +13,9 @@ def test_a_run_prints_its_table_and_saves_itself(run_cli):
     """Exit 0, the table on standard output, the saved folder named on standard error and reopened by report."""
     done = run_cli("run", "stop_flag", *SMALL)
     assert 0 == done.exit_code
-    assert "tokens 115 of 115 right, stale reads 0 of 23, overrun 0 tokens" in done.stdout  # 23 steps x (4 + 1) values
+    assert (
+        "values 115 of 115 right (tokens and flags), stale reads 0 of 23, overrun 0 tokens" in done.stdout
+    )  # 23 steps x (4 + 1) values
     folder = done.stderr.strip().splitlines()[-1].removeprefix("saved ")
     assert Path(folder, "run.json").exists()
     assert done.stdout == run_cli("report", folder).stdout
@@ -59,6 +61,7 @@ def test_the_unfenced_mode_ends_with_exit_5_and_names_the_first_wrong_value(run_
     done = run_cli("run", "stop_flag", "--mode", "unfenced", *SMALL)
     assert 5 == done.exit_code
     assert "first wrong value at step 0, sequence 0: sampled_token_ids is 0, expected" in done.stderr
+    assert "efficiency" not in done.stdout  # of steps that skip their wait there is none
 
 
 def test_a_comparison_with_stale_tokens_ends_with_exit_5(run_cli):
@@ -86,7 +89,9 @@ def test_a_comparison_with_stale_tokens_ends_with_exit_5(run_cli):
         (("run", "stop_flag", "--device-us", "10000001"), 2, "--device-us is 10000001.0, expected 1 to 10,000,000"),
         (("run", "stop_flag", "-o", "a" * 350 + ".json"), 2, "cannot write"),
         (("run", "stop_flag", "--backend", "sim", "--runs", "/dev/null/x"), 2, "--no-save"),
-        (("report", "nothing"), 4, "cannot read nothing/run.json"),
+        (("run", "stop_flag", "--backend", "gpu"), 2, "auto"),
+        (("report", "nothing"), 4, "nothing does not exist"),
+        (("report", "/dev/null"), 4, "/dev/null is a file, expected a run's folder"),
         (("run", "stop_flag", "--backend", "sim", "--timeout", "0.001", "--device-us", "100000"), 4, "0.001 s"),
     ],
 )
