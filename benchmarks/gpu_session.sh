@@ -16,7 +16,10 @@ for part in $parts; do
             tee "$out/mode_table.txt"
         tar -C /tmp -czf "$out/runs.tar.gz" fdprof-runs
         ;;
-    record) timeout 100 python3 benchmarks/recorder_cost.py | tee "$out/recorder_cost.txt" ;;
+    record)
+        timeout 100 python3 benchmarks/recorder_cost.py | tee "$out/recorder_cost.txt"
+        timeout 100 python3 benchmarks/flag_cost.py | tee "$out/get_stop.txt"
+        ;;
     tests) timeout 300 python3 -m pytest -q -m gpu -p no:cacheprovider tests 2>&1 | tail -60 | tee "$out/gpu_tests.txt" ;;
     nsys)
         nsys profile -t cuda,nvtx -s none --cpuctxsw=none -f true -o /tmp/stop_flag_async --export=sqlite \
