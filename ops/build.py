@@ -117,14 +117,14 @@ def build_key(target: Target) -> str:
     return digest.hexdigest()[:20]
 
 
-def library_path(target: Target) -> Path:
+def path_of_library(target: Target) -> Path:
     """Return where the target's library is, or will be once built."""
     return cache_folder() / build_key(target) / _LIBRARY
 
 
 def built_library(target: Target) -> Path | None:
     """Return the target's library if it is in the cache, whole; None otherwise."""
-    library = library_path(target)
+    library = path_of_library(target)
     try:
         manifest = json.loads((library.parent / _MANIFEST).read_text(encoding="utf-8"))
         is_whole = library.stat().st_size == manifest["size_bytes"]
@@ -142,7 +142,7 @@ def build(target: Target, *, verbose: bool = False, timeout_s: float = BUILD_TIM
     if library is not None:
         return library
     _require_compilers(target)
-    final = library_path(target).parent
+    final = path_of_library(target).parent
     try:
         final.parent.mkdir(parents=True, exist_ok=True)
         with _lock(final.parent / f"{final.name}.lock", timeout_s):

@@ -59,7 +59,7 @@ def test_two_processes_building_at_once_end_with_one_library(cache: Path) -> Non
 def test_a_half_built_folder_is_not_used(cache: Path) -> None:
     """A library counts only with the manifest that is written after it, and with the size stated there."""
     target = build.current_target()
-    library = build.library_path(target)
+    library = build.path_of_library(target)
     library.parent.mkdir(parents=True)
     assert cache == library.parent.parent
     library.write_bytes(b"half a library")
