@@ -12,7 +12,7 @@ from fdprof import plugins
 from fdprof.backends.protocol import Backend, ClockSample, LoopPlan
 from fdprof.calibration import DeviceWork, calibrate
 from fdprof.clock import to_host_clock
-from fdprof.errors import UsageError
+from fdprof.errors import EnvironmentMissing, UsageError
 from fdprof.loop import RecordedLoop
 from fdprof.model import KERNELS, Block, Run, Table
 from fdprof.modes.protocol import Mode
@@ -55,14 +55,13 @@ class Session:
         mode: type[Mode] = plugins.load("modes", mode_name)
         now = datetime.datetime.now(datetime.timezone.utc)
         environment = self._backend.environment()
-        extent = {"steps": self._extent.steps, "warmup": self._extent.warmup, "timeout": self._extent.timeout}
         return Run(
             id=f"{now:%Y%m%d-%H%M%S}-{self._scenario_name}-{mode_name}",
             scenario=self._scenario_name,
             mode=mode_name,
             backend=self._backend.name,
             created=now.isoformat(timespec="seconds"),
-            params=dataclasses.asdict(self._params) | extent,
+            params=dataclasses.asdict(self._params) | dataclasses.asdict(self._extent),
             groups=self._scenario.groups(self._params),
             memory=mode.memory,
             lag=mode.lag,
@@ -144,8 +143,6 @@ def open_backend(name: str, timeout_s: float) -> tuple[Backend, str]:
 
     `auto` takes paddle if it works here, else sim.  EnvironmentMissing when the named one does not work.
     """
-    from fdprof.errors import EnvironmentMissing
-
     if name == "auto":
         problem = plugins.load("backends", "paddle").missing()
         if problem is not None:

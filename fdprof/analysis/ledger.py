@@ -5,6 +5,7 @@ range.  Only kernels are known on the device here: copies have no device interva
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,7 @@ class Ledger:
     issue_ns: Ns  # host inside the calls that start transfers; a blocking copy waits in there
     host_work_ns: Ns
     fence_wait_ns: Ns | None  # host inside event and stream waits
-    host_blocked_ns: Ns  # fence waits and blocking copies
+    host_blocked_ns: Ns | None  # fence waits and blocking copies; None: no such call, and launches may wait unseen
     device_busy_ns: Ns  # union of kernels
     device_idle_ns: Ns  # window - device busy
     reads_stale: Ns  # reads in this step with a stale value
@@ -53,14 +54,13 @@ TIME_COLUMNS = (
 def ledger_of(run: Run) -> Ledger:
     """Return the ledger of all blocks of a run, in order."""
     parts = [_block_ledger(block) for block in run.blocks]
-    has_fence = any(site.kind is CallKind.WAIT for block in run.blocks for site in _used_sites(block.capture))
-    columns = {
-        name: np.concatenate([getattr(part, name) for part in parts])
+    used = {site.kind for block in run.blocks for site in _used_sites(block.capture)}
+    seen = {"fence_wait_ns": CallKind.WAIT in used, "host_blocked_ns": bool(used & BLOCKING_KINDS)}
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts]) if seen.get(name, True) else None
         for name in Ledger.__dataclass_fields__
-        if name != "fence_wait_ns"
     }
-    waits = np.concatenate([part.fence_wait_ns for part in parts if part.fence_wait_ns is not None])
-    return Ledger(**columns, fence_wait_ns=waits if has_fence else None)
+    return Ledger(**columns)
 
 
 def _used_sites(capture: Capture) -> list[CallSite]:

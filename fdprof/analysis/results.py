@@ -7,7 +7,7 @@ import numpy as np
 from fdprof.analysis.ledger import COUNTED, TIME_COLUMNS, Ledger, ledger_of
 from fdprof.analysis.stats import summarize
 from fdprof.errors import NotComparable
-from fdprof.model import CallKind, Comparison, Run, Summary, WrongValue
+from fdprof.model import BLOCKING_KINDS, CallKind, CallSite, Comparison, Run, Summary, WrongValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class RunResult:
 
     @property
     def is_right(self) -> bool:
-        return self.values == self.values_right and self.stop_seen
+        return all(block.tokens.is_right for block in self.run.blocks)
 
 
 def result_of(run: Run) -> RunResult:
@@ -71,7 +71,7 @@ def result_of(run: Run) -> RunResult:
         overrun_tokens=sum(check.overrun_tokens for check in checks),
         first_wrong=next((check.first_wrong for check in checks if check.first_wrong), None),
         stop_seen=all(check.stop_seen for check in checks),
-        syncs_per_step=_calls_per_step(run, {CallKind.WAIT, CallKind.BLOCKING_COPY}),
+        syncs_per_step=_calls_per_step(run, BLOCKING_KINDS),
         transfers=tuple(_transfers(run)),
         clock_error_ns=max(block.clock.error_ns for block in run.blocks),
     )
@@ -114,14 +114,17 @@ def _ratio(candidate: float | None, baseline: float | None) -> float:
     return candidate / baseline
 
 
-def _counted_calls(run: Run) -> list[tuple[int, int]]:
-    """Return (call site index, duration ns) of the calls in counted steps; sites are the same in every block."""
-    rows: list[tuple[int, int]] = []
+def _counted_calls(run: Run) -> list[tuple[CallSite, int]]:
+    """Return call site and duration in ns of the calls in counted steps."""
+    rows: list[tuple[CallSite, int]] = []
     for block in run.blocks:
         calls = block.capture.calls
         counted = (calls["step"] >= block.warmup) & (calls["step"] < block.warmup + block.steps)
         durations = (calls["end_ns"] - calls["start_ns"])[counted]
-        rows.extend(zip(calls["call"][counted].tolist(), durations.tolist(), strict=True))
+        sites = block.capture.call_sites  # numbered anew in every block
+        rows.extend(
+            (sites[index], duration) for index, duration in zip(calls["call"][counted], durations.tolist(), strict=True)
+        )
     return rows
 
 
@@ -130,24 +133,22 @@ def _counted_steps(run: Run) -> int:
     return sum(min(block.steps, max(len(block.capture.step_starts_ns) - block.warmup, 0)) for block in run.blocks)
 
 
-def _calls_per_step(run: Run, kinds: set[CallKind]) -> float:
-    sites = run.blocks[0].capture.call_sites
-    return sum(sites[index].kind in kinds for index, _ in _counted_calls(run)) / max(_counted_steps(run), 1)
+def _calls_per_step(run: Run, kinds: frozenset[CallKind]) -> float:
+    return sum(site.kind in kinds for site, _ in _counted_calls(run)) / max(_counted_steps(run), 1)
 
 
 def _transfers(run: Run) -> list[TransferResult]:
-    sites = run.blocks[0].capture.call_sites
     calls = _counted_calls(run)
     steps = max(_counted_steps(run), 1)
-    waits = [duration for index, duration in calls if sites[index].kind is CallKind.WAIT]
+    waits = [duration for site, duration in calls if site.kind is CallKind.WAIT]
     wait_ns = float(np.sum(waits)) / steps if waits else None
     results = []
     for group in run.groups:
         for tensor in group.tensors:
             issues = [
                 duration
-                for index, duration in calls
-                if sites[index].subject == tensor.name and sites[index].kind in (CallKind.COPY, CallKind.BLOCKING_COPY)
+                for site, duration in calls
+                if site.subject == tensor.name and site.kind in (CallKind.COPY, CallKind.BLOCKING_COPY)
             ]
             results.append(
                 TransferResult(

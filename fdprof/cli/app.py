@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from fdprof.cli import compare, doctor, lists, report, run
+from fdprof.cli.recording import INTERRUPTED
 from fdprof.errors import FdprofError, UsageError
 
 _BUG = 70
@@ -21,6 +22,8 @@ class ErrorBoundary(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt as error:  # before there was a block to keep
+            raise typer.Exit(INTERRUPTED) from error
         except FdprofError as error:
             print(f"fdprof: {error}", file=sys.stderr)  # noqa: T201
             if error.hint:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # NumPy is behind them, and --help must not wait for NumPy
     from fdprof.analysis.results import RunResult
     from fdprof.model import Run
 
-_INTERRUPTED = 130
+INTERRUPTED = 130
 
 
 class Recording:
@@ -47,6 +47,7 @@ class Recording:
         session = Session(opened, self._scenario, self._params, self._extent)
         sides = [session.new_run(mode) for mode in self._modes]
         folders = store.create(runs, sides) if runs is not None else ()
+        is_complete = False
         try:
             for number, side in enumerate(order):
                 progress(f"block {number + 1}: {self._modes[side]}")
@@ -54,18 +55,19 @@ class Recording:
                 sides[side] = replace(sides[side], blocks=(*sides[side].blocks, block))
                 if folders:
                     store.add_block(folders[side], block)
+            is_complete = True
         except KeyboardInterrupt:
-            sides = [replace(side, interrupted=True) for side in sides]
+            pass  # what has finished is reported below
         except UsageError as error:  # not saved: the disk is full, say
-            sides = [replace(side, interrupted=True) for side in sides]
             self._not_saved = error
-        finally:
+        finally:  # also when a later block fails: its run must not look complete
+            sides = [replace(side, interrupted=not is_complete) for side in sides]
             _finish(folders, sides)
         if not all(side.blocks for side in sides):
             if self._not_saved is not None:
                 raise self._not_saved
             say("interrupted before every side had a finished block: nothing to report")
-            raise typer.Exit(_INTERRUPTED)
+            raise typer.Exit(INTERRUPTED)
         return [result_of(side) for side in sides]
 
     def conclude(self, results: Sequence["RunResult"]) -> None:
@@ -74,7 +76,7 @@ class Recording:
             raise self._not_saved
         require_right(results)
         if any(result.run.interrupted for result in results):
-            raise typer.Exit(_INTERRUPTED)
+            raise typer.Exit(INTERRUPTED)
 
 
 def _finish(folders: Sequence[Path], sides: Sequence["Run"]) -> None:

@@ -42,6 +42,15 @@ def test_sync_has_no_fence_wait_and_says_null(run_cli):
     assert 2 == document["syncs_per_step"]  # one for each of the two tensors
 
 
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_the_issue_times_of_the_transfers_sum_to_the_steps(run_cli, mode):
+    """Each transfer is charged with its own call and no other's."""
+    document = json.loads(run_cli("run", "stop_flag", "--mode", mode, "--json", *SMALL).stdout)
+    issues = [transfer["issue_ns"] for transfer in document["transfers"]]
+    assert all(issue > 0 for issue in issues)
+    assert sum(issues) == pytest.approx(document["ledger"]["mean"]["issue_ns"], rel=1e-12)
+
+
 def test_a_comparison_interleaves_its_blocks_and_reports_the_ratio(run_cli):
     """Ratio is candidate / baseline, and the blocks ran in the order A B B A."""
     done = run_cli("compare", "sync", "async", "--blocks", "2", "--json", *SMALL)
@@ -132,6 +141,42 @@ def test_ctrl_c_keeps_the_finished_blocks(run_cli, monkeypatch):
     assert "interrupted: 2 finished blocks are shown" in done.stdout
     folder = done.stderr.strip().splitlines()[-1].removeprefix("saved ")
     assert ["block-000", "block-001"] == sorted(path.name for path in Path(folder).glob("block-*"))
+
+
+def test_a_block_that_fails_leaves_a_run_that_says_it_is_not_complete(run_cli, monkeypatch):
+    """The finished block is kept, exit 4 is that of the failure, and report says that blocks are missing."""
+    from fdprof.errors import ScenarioFailed
+    from fdprof.session import Session
+
+    block = Session.block
+
+    def fails(self, mode, index):
+        if index == 1:
+            raise ScenarioFailed("the fence did not end")
+        return block(self, mode, index)
+
+    monkeypatch.setattr(Session, "block", fails)
+    done = run_cli("run", "stop_flag", "--blocks", "3", *SMALL)
+    assert 4 == done.exit_code
+    folder = next(line for line in done.stderr.splitlines() if line.startswith("saved ")).removeprefix("saved ")
+    assert "interrupted: 1 finished blocks are shown" in run_cli("report", folder).stdout
+
+
+def test_ctrl_c_before_the_first_block_is_an_interrupt(run_cli, monkeypatch):
+    """Exit 130, not 1, which would say that a gate failed."""
+    from fdprof.session import Session
+
+    def interrupted(self, mode):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Session, "new_run", interrupted)
+    assert 130 == run_cli("run", "stop_flag", *SMALL).exit_code
+
+
+def test_blocking_is_unknown_not_zero_where_no_call_is_known_to_block(run_cli):
+    """Unfenced makes no wait; its launches block on a full queue, which the recorder cannot tell from launching."""
+    document = json.loads(run_cli("run", "stop_flag", "--mode", "unfenced", "--json", *SMALL).stdout)
+    assert document["ledger"]["mean"]["host_blocked_ns"] is None
 
 
 @pytest.mark.parametrize("damage", ["truncate", "delete", "version", "list"])
