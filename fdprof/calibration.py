@@ -25,14 +25,15 @@ class DeviceWork:
     step_ns: int
 
 
-def calibrate(backend: Backend, plan: LoopPlan, target_ns: int) -> DeviceWork:
+def calibrate(backend: Backend, plan: LoopPlan, has_prepare: bool, target_ns: int) -> DeviceWork:
     """Return the kernel time at which a step of `plan` takes `target_ns` of device work.
 
-    Where gaps and the update alone take longer, the kernels get 0 ns and `step_ns` says what the step really takes.
+    Where gaps, update and prepare alone take longer, the kernels get 0 ns and `step_ns` says what the step really
+    takes.
     """
     kernel_ns = target_ns // plan.kernels
     for _ in range(_ROUNDS):
-        step_ns = _queued_step_ns(backend, replace(plan, kernel_ns=kernel_ns))
+        step_ns = _queued_step_ns(backend, plan, has_prepare, kernel_ns)
         correction = round((target_ns - step_ns) / plan.kernels)
         if kernel_ns + correction < 0:
             kernel_ns = 0
@@ -40,20 +41,23 @@ def calibrate(backend: Backend, plan: LoopPlan, target_ns: int) -> DeviceWork:
             kernel_ns += correction
         else:
             return DeviceWork(kernel_ns, step_ns)
-    return DeviceWork(kernel_ns, _queued_step_ns(backend, replace(plan, kernel_ns=kernel_ns)))
+    return DeviceWork(kernel_ns, _queued_step_ns(backend, plan, has_prepare, kernel_ns))
 
 
-def _queued_step_ns(backend: Backend, plan: LoopPlan) -> int:
+def _queued_step_ns(backend: Backend, plan: LoopPlan, has_prepare: bool, kernel_ns: int) -> int:
     """Return the period of a step whose work was all queued before it started.
 
     A step of more kernels than the launch queue holds is measured with fewer and scaled by the kernels' own period.
     """
-    kernels = min(plan.kernels, _QUEUED_LAUNCHES // 2 - 1)
-    steps = min(_STEPS, _QUEUED_LAUNCHES // (kernels + 1))
-    loop = backend.open_loop(replace(plan, kernels=kernels, max_steps=steps, last_step=steps))
+    kernels = min(plan.kernels, _QUEUED_LAUNCHES // 2 - 2)
+    steps = min(_STEPS, _QUEUED_LAUNCHES // (kernels + 2))
+    times = np.full(steps, kernel_ns, dtype=np.int64)
+    loop = backend.open_loop(replace(plan, kernels=kernels, max_steps=steps, kernel_ns=times))
     try:
         loop.hold()
         for _ in range(steps):
+            if has_prepare:
+                loop.prepare()
             loop.forward()
             loop.update()
         loop.release()

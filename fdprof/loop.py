@@ -1,37 +1,94 @@
 """The loop object that a scenario's step is given, while it is being recorded."""
 
-from fdprof.backends.protocol import Backend
-from fdprof.model import Group
-from fdprof.modes.protocol import Mode, Values
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from fdprof.audit import Audit
+from fdprof.backends.protocol import Backend, DeviceLoop
+from fdprof.model import Group, Producer
+from fdprof.modes._inside_op import InsideOp
+from fdprof.modes.protocol import Arrays, Mode, Values
 from fdprof.params import LoopParams
-from fdprof.recorder import RecordedDevice, Recorder
+from fdprof.recorder import Recorder
+from fdprof.token_check import Read
 
 
 class RecordedLoop:
     """Joins backend, mode and recorder for one block (scenarios.protocol.Loop)."""
 
     def __init__(
-        self, params: LoopParams, backend: Backend, device: RecordedDevice, mode: Mode, recorder: Recorder
+        self,
+        params: LoopParams,
+        backend: Backend,
+        device: DeviceLoop,
+        mode: Mode,
+        groups: Sequence[Group],
+        recorder: Recorder,
+        sent: Callable[[Group, int], Arrays],
+        host_scale: npt.NDArray[np.float64] | None = None,
+        audit: Audit | None = None,
     ) -> None:
         self.params = params
         self.step = 0
+        self.updates = 0
         self.is_running = True
-        self.reads: list[tuple[int, Group, Values]] = []
+        self.reads: list[Read] = []
+        self._device = device
         self._mode = mode
+        self._recorder = recorder
+        self._audit = audit
+        self._sent = sent
+        self._host_scale = host_scale
+        self._backend_work = backend.host_work
+        inside_op = InsideOp(device, groups)
+        self._carriers: Mapping[str, Mode | InsideOp] = {
+            group.name: mode if group.op_memory is None else inside_op for group in groups
+        }
+        self._numbers = {group.name: number for number, group in enumerate(groups)}
         # Bound once: a frame of this class around each would be charged to the step.
         self.range = recorder.range
-        self.host_work = backend.host_work
         self.forward = device.forward
-        self.sample_and_update = device.update
+        self.host_work = backend.host_work if host_scale is None else self._scaled_work
+        # Most modes have nothing to do before a kernel, and then the step must not pay for asking.
+        self._has_before = type(mode).before is not Mode.before
+
+    def send(self, group: Group) -> None:
+        self._mode.send(group, self.step, self._sent(group, self.step))
+
+    def prepare(self) -> None:
+        if self._has_before:
+            self._mode.before(Producer.PREPARE, self.step)
+        self._device.prepare()
+
+    def sample_and_update(self, launch_tokens: int = -1) -> None:
+        if self._has_before:
+            self._mode.before(Producer.UPDATE, self.step)
+        self._device.update(launch_tokens)
+        self.updates += 1
 
     def transfer(self, group: Group) -> None:
-        self._mode.transfer(group, self.step)
+        waits = len(self._recorder.waits)
+        self._carriers[group.name].transfer(group, self.step)
+        self._recorder.waited_for(waits, self._numbers[group.name], self.step)
 
     def read(self, group: Group) -> Values | None:
-        values = self._mode.read(group, self.step)
-        if values is not None:
-            self.reads.append((self.step, group, values))
+        waits = len(self._recorder.waits)
+        values = self._carriers[group.name].read(group, self.step)
+        if values is None:
+            return None
+        self._recorder.waited_for(waits, self._numbers[group.name], values.step)
+        poisoned = frozenset() if self._audit is None else self._audit.take_poisoned()
+        self.reads.append(Read(self.step, group, values, poisoned))
         return values
+
+    def flush(self, group: Group) -> Values | None:
+        return self.read(group) if self._mode.lag and not group.needed_in_step else None
+
+    def _scaled_work(self, duration_ns: int) -> None:
+        assert self._host_scale is not None
+        self._backend_work(round(duration_ns * float(self._host_scale[self.step])))
 
     def save(self, values: Values) -> None:
         """Hand the values on; the check of all reads comes after the loop, outside the timed region."""

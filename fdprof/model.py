@@ -6,6 +6,7 @@ No I/O, no Paddle, no pandas here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -33,10 +34,42 @@ class CallKind(Enum):
 
     LAUNCH = "launch"  # returns once the work is queued
     COPY = "copy"  # returns once the copy is queued
-    BLOCKING_COPY = "blocking_copy"  # returns when the value is on the host
-    RECORD = "record"  # event record
-    WAIT = "wait"  # fence: returns when the event, or the stream, is done
+    BLOCKING_COPY = "blocking_copy"  # returns when the value is where it goes
+    RECORD = "record"  # event record, or a stream told to wait for an event: the host does not wait
+    WAIT = "wait"  # fence: returns when the event, the stream or the polled sequence number is there
     READ = "read"  # host memory only
+    WRITE = "write"  # host memory only
+    ALLOCATE = "allocate"  # host memory; page-locking new memory may wait for the device
+
+
+class Direction(Enum):
+    """Which way a group's transfers go."""
+
+    TO_HOST = "device to host"
+    TO_DEVICE = "host to device"
+
+
+class Producer(Enum):
+    """The kernel that makes the values of a group to the host."""
+
+    PREPARE = "prepare"  # pre-processing, before the forward pass
+    UPDATE = "update"  # sampling and update, after it
+
+
+class WaitStyle(Enum):
+    """How the host thread waits at a fence."""
+
+    SPIN = "spin"  # cudaEventSynchronize that spins in the driver
+    BLOCKING = "blocking"  # cudaEventBlockingSync: the thread sleeps, and wakes later
+    POLL = "poll"  # query, again and again
+    YIELD = "yield"  # query, and give the core to others between two queries
+
+
+class Launch(Enum):
+    """How the kernels of a forward pass are launched."""
+
+    KERNELS = "kernels"  # one launch a kernel
+    GRAPH = "graph"  # captured once as a CUDA graph and replayed
 
 
 HOST_RANGE = "host"
@@ -48,23 +81,38 @@ BLOCKING_KINDS = frozenset({CallKind.BLOCKING_COPY, CallKind.WAIT})
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """One device tensor that a step sends to the host."""
+    """One tensor that a step moves between device and host."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
 
     @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+    @property
     def size_bytes(self) -> int:
-        return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
+        return self.elements * np.dtype(self.dtype).itemsize
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Transfers that share one event and one place where the host reads them."""
+    """Transfers that share one event and one place where the host reads them (or, to the device, writes them).
+
+    `needed_in_step`: the engine needs the values in the step that makes them, so no mode may defer their read.
+    `per_step`: names of the tensors whose pinned buffers are made anew for each copy and dropped after the read.
+    `op_memory`: an op of the engine carries the group itself, into that memory, and synchronises the stream at once,
+    whatever the mode is; None: the mode carries it.
+    """
 
     name: str
     tensors: tuple[TensorSpec, ...]
+    direction: Direction = Direction.TO_HOST
+    made_by: Producer = Producer.UPDATE
+    needed_in_step: bool = False
+    per_step: tuple[str, ...] = ()
+    op_memory: Memory | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -91,6 +139,86 @@ READS: Schema = {
     "wrong": "int32",
 }
 """One row a read of a group: at `step` the host took the values of `value_step`; values right, stale and wrong."""
+
+
+WAITS: Schema = {
+    "start_ns": "int64",
+    "end_ns": "int64",
+    "cpu_ns": "int64",
+    "step": "int32",
+    "group": "int32",
+    "value_step": "int32",
+}
+"""Fences: the wait as in CALLS, the CPU time that the waiting thread used in it (thread time, not wall time), and
+the group and step whose values it was for; -1 for both where it was for none (a guard before memory is reused)."""
+
+JOURNAL: Schema = {
+    "act": "int32",
+    "step": "int32",
+    "stream": "int32",
+    "tensor": "int32",
+    "buffer": "int32",
+    "event": "int32",
+    "detail": "int64",
+}
+"""What the step's thread asked of the device and did to host memory, in program order; kept only in an audited run.
+
+`act` indexes Act; `tensor` indexes Capture.tensor_names; streams, buffers and events are numbered as they appear,
+-1 where the act has none.  Stream 0 is the compute stream.  `detail` is said at each act.
+"""
+
+
+class Act(Enum):
+    """One act of the journal.  Device work is queued in its stream and runs in that stream's order."""
+
+    PREPARE = "prepare"  # a kernel; it writes the tensors of PREPARE groups
+    FORWARD = "forward"  # kernels that touch no transferred tensor
+    UPDATE = "update"  # a kernel; it writes the tensors of UPDATE groups; detail: launch_tokens, -1 for all
+    COPY = "copy"  # queued, tensor to buffer
+    FETCH = "fetch"  # blocking, tensor to buffer, on the legacy default stream
+    UPLOAD = "upload"  # queued, buffer to tensor
+    STORE = "store"  # blocking, buffer to tensor, on the legacy default stream
+    PUBLISH = "publish"  # the kernel before it in this step also writes tensor to the mapped buffer
+    RECORD = "record"
+    STREAM_WAIT = "stream_wait"  # later work of the stream waits for the event
+    WAIT = "wait"  # the host waits for the event
+    SYNCHRONIZE = "synchronize"  # the host waits for the stream
+    POLL = "poll"  # the host waits for the number that follows the published values; detail: the values' step
+    READ = "read"  # the host reads the buffer; detail: elements that still held the poison
+    WRITE = "write"  # the host writes the buffer
+    ALLOCATE = "allocate"  # detail: index of the buffer's Memory
+    RELEASE = "release"  # the buffer's memory may be handed out again
+    DRIFT = "drift"  # the buffer was found in other memory than it was made in; detail: index of that Memory
+
+
+class HazardCode(Enum):
+    """What can go wrong with an asynchronous transfer, by the order of what was done."""
+
+    READ_BEFORE_FENCE = "read-before-fence"  # the host read a buffer and had not waited for its copy
+    WRONG_EVENT = "wrong-event"  # it had waited, but for an event that says nothing of that copy
+    EVENT_RECORDED_AGAIN = "event-recorded-again"  # the awaited event was recorded again since it guarded the copy
+    RING_TOO_SHALLOW = "ring-too-shallow"  # a copy was queued into a buffer whose values had not been read
+    SOURCE_REWRITTEN = "source-rewritten"  # the host wrote a buffer that a copy to the device may still have to read
+    BUFFER_RECYCLED = "buffer-recycled"  # memory was given back that a copy may still write or read
+    WRITE_LOST = "write-lost"  # the host wrote a buffer that a copy from the device may still overwrite
+    PINNED_DRIFTED = "pinned-drifted"  # a host buffer was found on the device
+    STALE_COUNT = "stale-count"  # fewer rows were launched for than were active
+    COPY_UNORDERED = "copy-unordered"  # a copy read a tensor without waiting for the kernel that makes it
+    TENSOR_OVERWRITTEN = "tensor-overwritten"  # a kernel overwrote a tensor that a copy may still be reading
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """One act that the order of a block did not make safe.
+
+    `is_proved`: a value that was not right was read in the same step from the same tensor or its group; otherwise the
+    harm is possible by the order of the acts, and this time the timing prevented it or nothing looked.
+    """
+
+    code: HazardCode
+    step: int
+    tensor: str | None
+    is_proved: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +279,9 @@ class Capture:
     ranges: Table
     kernels: Table
     reads: Table
+    waits: Table
+    journal: Table  # empty unless the run was audited
+    tensor_names: tuple[str, ...]
     step_starts_ns: IntColumn  # [launched steps]
     step_ends_ns: IntColumn  # [launched steps], the end of each step's own range
 
@@ -158,9 +289,12 @@ class Capture:
         if not isinstance(other, Capture):
             return NotImplemented
         return (
-            (self.call_sites, self.range_names) == (other.call_sites, other.range_names)
-            and (self.calls, self.ranges, self.kernels, self.reads)
-            == (other.calls, other.ranges, other.kernels, other.reads)
+            (self.call_sites, self.range_names, self.tensor_names)
+            == (other.call_sites, other.range_names, other.tensor_names)
+            and all(
+                getattr(self, name) == getattr(other, name)
+                for name in ("calls", "ranges", "kernels", "reads", "waits", "journal")
+            )
             and np.array_equal(self.step_starts_ns, other.step_starts_ns)
             and np.array_equal(self.step_ends_ns, other.step_ends_ns)
         )
@@ -190,8 +324,8 @@ class WrongValue:
     step: int
     sequence: int | None
     tensor: str
-    expected: int
-    got: int
+    expected: float  # an int for integer tensors and flags
+    got: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +399,8 @@ class Run:
     device_work_ns: int  # one step's device work queued back to back, measured before the loop
     host_work_ns: int  # one step's host work
     caveats: tuple[str, ...]
+    fault: str | None = None  # of the hazard laboratory; the run is wrong on purpose
+    audited: bool = False  # its blocks have a journal
     interrupted: bool = False
     blocks: tuple[Block, ...] = field(default=(), repr=False)
 

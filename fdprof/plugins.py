@@ -1,16 +1,28 @@
-"""Finds modes, scenarios, backends and reports by their file names and imports one only when it is used."""
+"""Finds modes, scenarios, backends, reports and faults by their file names and imports one only when it is used."""
 
 import difflib
 import importlib
+import importlib.util
 import pkgutil
+import sys
+import traceback
+import zlib
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from fdprof.errors import FdprofError, UsageError
 
 # The attribute that a file of each folder must provide.
-_PROVIDES = {"modes": "MODE", "scenarios": "SCENARIO", "backends": "BACKEND", "reports": "REPORT"}
-# How a file name is shown: modes use hyphens as on the command line, the others keep their underscores.
-_HYPHENS = frozenset({"modes"})
+_PROVIDES = {
+    "modes": "MODE",
+    "scenarios": "SCENARIO",
+    "backends": "BACKEND",
+    "reports": "REPORT",
+    "faults": "FAULT",
+}
+# How a file name is shown: modes and faults use hyphens as on the command line, the others keep their underscores.
+_HYPHENS = frozenset({"modes", "faults"})
 
 
 def names(kind: str) -> list[str]:
@@ -21,11 +33,13 @@ def names(kind: str) -> list[str]:
 
 
 def load(kind: str, name: str, others: tuple[str, ...] = ()) -> Any:
-    """Return what the plugin file provides (MODE, SCENARIO, BACKEND or REPORT).
+    """Return what the plugin file provides (MODE, SCENARIO, BACKEND, REPORT or FAULT).
 
-    `others` are names that the caller takes besides files.  UsageError with the nearest name when there is no such
-    file; FdprofError when the file does not provide it.
+    A scenario may also be named by the path of a user's own file.  `others` are names that the caller takes besides
+    files.  UsageError with the nearest name when there is no such file; FdprofError when the file does not provide it.
     """
+    if kind == "scenarios" and is_path(name):
+        return _provided(_module_of(Path(name)), kind, name)
     known = names(kind)
     wanted = _shown(kind, name)
     if wanted not in known:
@@ -33,11 +47,46 @@ def load(kind: str, name: str, others: tuple[str, ...] = ()) -> Any:
         near = difflib.get_close_matches(wanted.lower(), choices, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"choose one of: {', '.join(choices)}"
         raise UsageError(f"no {kind.removesuffix('s')} is named {name!r}", hint)
-    module = importlib.import_module(f"fdprof.{kind}.{_file(kind, wanted)}")
+    return _provided(importlib.import_module(f"fdprof.{kind}.{_file(kind, wanted)}"), kind, name)
+
+
+def is_path(name: str) -> bool:
+    """Return whether a scenario is named by the path of its file."""
+    return name.endswith(".py") or "/" in name
+
+
+def _provided(module: ModuleType, kind: str, name: str) -> Any:
     attribute = _PROVIDES[kind]
     if not hasattr(module, attribute):
-        raise FdprofError(f"{module.__name__} provides no {attribute}", f"define {attribute} in that file")
+        kind_of_error = UsageError if is_path(name) else FdprofError
+        shown = name if is_path(name) else module.__name__
+        raise kind_of_error(f"{shown} provides no {attribute}", f"define {attribute} in that file")
     return getattr(module, attribute)
+
+
+def _module_of(path: Path) -> ModuleType:
+    """Return the module of a user's file; the same one each time.  UsageError, with the line, when it cannot run."""
+    name = f"fdprof_user_{path.stem}_{zlib.crc32(str(path.resolve()).encode()):08x}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if not path.is_file() or spec is None or spec.loader is None:
+        raise UsageError(f"{path} is no Python file", "give the path of a .py file that defines SCENARIO")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up there
+    try:
+        spec.loader.exec_module(module)
+    except (SyntaxError, ImportError, NameError, AttributeError, LookupError, TypeError, ValueError, OSError) as error:
+        del sys.modules[name]
+        line = error.lineno if isinstance(error, SyntaxError) else _line_in(error, path)
+        raise UsageError(f"{path}, line {line}: {type(error).__name__}: {error}", "correct the file") from error
+    return module
+
+
+def _line_in(error: BaseException, path: Path) -> int | None:
+    """Return the last line of the file that the error came through."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((frame.lineno for frame in reversed(frames) if Path(frame.filename).name == path.name), None)
 
 
 def _shown(kind: str, name: str) -> str:

@@ -4,7 +4,7 @@ It sees the modes' calls from outside, by standing in for the device, and knows 
 Its own cost is measured by benchmarks/recorder_cost.py.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import nvtx
 
-from fdprof.backends.protocol import DeviceLoop, Event, HostBuffer
-from fdprof.model import CALLS, RANGES, CallKind, CallSite, Capture, Memory, Table, TensorSpec
+from fdprof.backends.protocol import DeviceLoop, Event, HostBuffer, Publication, Stream
+from fdprof.model import CALLS, JOURNAL, RANGES, WAITS, CallKind, CallSite, Capture, Group, Memory, Table, TensorSpec
 
 NVTX_DOMAIN = "fdprof"
 
@@ -54,11 +54,14 @@ class Range:
 class Recorder:
     """Collects rows while the loop runs and makes tables of them afterwards."""
 
-    def __init__(self, clock: Callable[[], int]) -> None:
+    def __init__(self, clock: Callable[[], int], thread_cpu: Callable[[], int]) -> None:
         self.clock = clock
+        self.thread_cpu = thread_cpu
         self.domain = nvtx.get_domain(NVTX_DOMAIN)
         self.calls: list[tuple[int, int, int]] = []
         self.ranges: list[tuple[int, int, int]] = []
+        self.waits: list[tuple[int, int, int]] = []  # start, end, CPU time in ns
+        self._waited_for: list[tuple[int, int, int, int]] = []  # first and last wait, group, value step
         self._sites: list[CallSite] = []
         self._range_names: list[str] = []
         self._range_objects: dict[tuple[str, str], Range] = {}
@@ -103,7 +106,14 @@ class Recorder:
         if self._step_attributes is not None:
             self.domain.pop_range()
 
-    def capture(self, kernels: Table, reads: Table) -> Capture:
+    def waited_for(self, first: int, group: int, value_step: int) -> None:
+        """Say for which group's values of which step the waits from number `first` on were."""
+        if len(self.waits) > first:
+            self._waited_for.append((first, len(self.waits), group, value_step))
+
+    def capture(
+        self, kernels: Table, reads: Table, journal: Table | None = None, tensor_names: tuple[str, ...] = ()
+    ) -> Capture:
         """Return everything recorded, each row with the step whose window it started in."""
         starts = np.array(self._step_starts, dtype=np.int64)
         return Capture(
@@ -113,9 +123,21 @@ class Recorder:
             ranges=Table.of(RANGES, _with_step(self.ranges, "range", starts)),
             kernels=kernels,
             reads=reads,
+            waits=self._wait_table(starts),
+            journal=Table.of_rows(JOURNAL, []) if journal is None else journal,
+            tensor_names=tensor_names,
             step_starts_ns=starts,
             step_ends_ns=np.array(self._step_ends, dtype=np.int64),
         )
+
+    def _wait_table(self, starts: npt.NDArray[np.int64]) -> Table:
+        rows = np.array(self.waits, dtype=np.int64).reshape(len(self.waits), 3)
+        group, value_step = np.full(len(rows), -1), np.full(len(rows), -1)
+        for first, last, its_group, its_step in self._waited_for:
+            group[first:last], value_step[first:last] = its_group, its_step
+        columns = {"start_ns": rows[:, 0], "end_ns": rows[:, 1], "cpu_ns": rows[:, 2]}
+        step = np.searchsorted(starts, rows[:, 0], side="right") - 1
+        return Table.of(WAITS, columns | {"step": step, "group": group, "value_step": value_step})
 
 
 def _with_step(
@@ -123,6 +145,8 @@ def _with_step(
 ) -> dict[str, npt.NDArray[np.int64]]:
     matrix = np.array(rows, dtype=np.int64).reshape(len(rows), 3)
     step = np.searchsorted(starts, matrix[:, 1], side="right") - 1
+    # What came before the first step belongs to the setting-up.
+    matrix, step = matrix[step >= 0], step[step >= 0]
     return {index_name: matrix[:, 0], "start_ns": matrix[:, 1], "end_ns": matrix[:, 2], "step": step}
 
 
@@ -143,34 +167,61 @@ class RecordedDevice:
 
     def __init__(self, device: DeviceLoop, recorder: Recorder) -> None:
         self._device = device
-        self._recorder = recorder
         self._clock = recorder.clock
+        self._thread_cpu = recorder.thread_cpu
         self._append = recorder.calls.append
+        self._append_wait = recorder.waits.append
+        self._prepare = recorder.call_site("prepare", CallKind.LAUNCH)
         self._forward = recorder.call_site("forward", CallKind.LAUNCH)
         self._update = recorder.call_site("update", CallKind.LAUNCH)
         self._record = recorder.call_site("record", CallKind.RECORD)
+        self._stream_wait = recorder.call_site("stream_wait", CallKind.RECORD)
         self._wait = recorder.call_site("wait", CallKind.WAIT)
         self._synchronize = recorder.call_site("synchronize", CallKind.WAIT)
+        self._poll = recorder.call_site("poll", CallKind.WAIT)
         # By tensor name, one a method: a key with the kind in it would cost an Enum's hash in every call.
         self._copies = _Sites(recorder, "copy", CallKind.COPY)
+        self._uploads = _Sites(recorder, "upload", CallKind.COPY)
         self._fetches = _Sites(recorder, "fetch", CallKind.BLOCKING_COPY)
+        self._stores = _Sites(recorder, "store", CallKind.BLOCKING_COPY)
         self._reads = _Sites(recorder, "read", CallKind.READ)
+        self._writes = _Sites(recorder, "write", CallKind.WRITE)
+        self._allocations = _Sites(recorder, "allocate", CallKind.ALLOCATE)
+        self._releases = _Sites(recorder, "release", CallKind.ALLOCATE)
         self._fence = recorder.range(_FENCE)
+
+    def prepare(self) -> None:
+        start = self._clock()
+        self._device.prepare()
+        self._append((self._prepare, start, self._clock()))
 
     def forward(self) -> None:
         start = self._clock()
         self._device.forward()
         self._append((self._forward, start, self._clock()))
 
-    def update(self) -> None:
+    def update(self, launch_tokens: int = -1, stream: Stream | None = None) -> None:
         start = self._clock()
-        self._device.update()
+        self._device.update(launch_tokens, stream)
         self._append((self._update, start, self._clock()))
 
-    def copy(self, spec: TensorSpec, into: HostBuffer) -> None:
+    def host_buffer(self, spec: TensorSpec, memory: Memory) -> HostBuffer:
+        site = self._allocations[spec.name]
+        start = self._clock()
+        buffer = self._device.host_buffer(spec, memory)
+        self._append((site, start, self._clock()))
+        return buffer
+
+    def release_buffer(self, buffer: HostBuffer) -> None:
+        site = self._releases[buffer.spec.name]
+        start = self._clock()
+        self._device.release_buffer(buffer)
+        self._append((site, start, self._clock()))
+
+    def copy(self, spec: TensorSpec, into: HostBuffer, stream: Stream | None = None) -> None:
         site = self._copies[spec.name]
         start = self._clock()
-        self._device.copy(spec, into)
+        self._device.copy(spec, into, stream)
         self._append((site, start, self._clock()))
 
     def fetch(self, spec: TensorSpec) -> HostBuffer:
@@ -180,6 +231,18 @@ class RecordedDevice:
         self._append((site, start, self._clock()))
         return buffer
 
+    def upload(self, spec: TensorSpec, source: HostBuffer, stream: Stream | None = None) -> None:
+        site = self._uploads[spec.name]
+        start = self._clock()
+        self._device.upload(spec, source, stream)
+        self._append((site, start, self._clock()))
+
+    def store(self, spec: TensorSpec, source: HostBuffer) -> None:
+        site = self._stores[spec.name]
+        start = self._clock()
+        self._device.store(spec, source)
+        self._append((site, start, self._clock()))
+
     def read(self, buffer: HostBuffer) -> Any:
         site = self._reads[buffer.spec.name]
         start = self._clock()
@@ -187,28 +250,67 @@ class RecordedDevice:
         self._append((site, start, self._clock()))
         return value
 
-    def record(self, event: Event) -> None:
+    def write(self, buffer: HostBuffer, values: npt.NDArray[Any]) -> None:
+        site = self._writes[buffer.spec.name]
         start = self._clock()
-        self._device.record(event)
+        self._device.write(buffer, values)
+        self._append((site, start, self._clock()))
+
+    def record(self, event: Event, stream: Stream | None = None) -> None:
+        start = self._clock()
+        self._device.record(event, stream)
         self._append((self._record, start, self._clock()))
 
+    def stream_wait(self, event: Event, stream: Stream | None = None) -> None:
+        start = self._clock()
+        self._device.stream_wait(event, stream)
+        self._append((self._stream_wait, start, self._clock()))
+
     def wait(self, event: Event) -> None:
+        cpu = self._thread_cpu()
         with self._fence as fence:
             self._device.wait(event)
-        self._append((self._wait, *fence.last))
+        self._waited(self._wait, fence, cpu)
 
     def synchronize(self) -> None:
+        cpu = self._thread_cpu()
         with self._fence as fence:
             self._device.synchronize()
-        self._append((self._synchronize, *fence.last))
+        self._waited(self._synchronize, fence, cpu)
 
-    # Outside the timed loop: nothing to record.
+    def poll(self, publication: Publication, step: int) -> None:
+        cpu = self._thread_cpu()
+        with self._fence as fence:
+            self._device.poll(publication, step)
+        self._waited(self._poll, fence, cpu)
 
-    def host_buffer(self, spec: TensorSpec, memory: Memory) -> HostBuffer:
-        return self._device.host_buffer(spec, memory)
+    def _waited(self, site: int, fence: Range, cpu_before_ns: int) -> None:
+        start, end = fence.last
+        self._append((site, start, end))
+        self._append_wait((start, end, self._thread_cpu() - cpu_before_ns))
+
+    # Outside the timed loop, or not part of what a mode does: nothing to record.
+
+    def publish(self, group: Group, slots: Sequence[Sequence[HostBuffer]]) -> Publication:
+        return self._device.publish(group, slots)
+
+    def index(self, buffer: HostBuffer) -> None:
+        self._device.index(buffer)
+
+    def memory_of(self, buffer: HostBuffer) -> Memory | None:
+        return self._device.memory_of(buffer)
+
+    def poison(self, buffer: HostBuffer) -> None:
+        self._device.poison(buffer)
+
+    def poisoned(self, buffer: HostBuffer) -> int:
+        return self._device.poisoned(buffer)
 
     def event(self) -> Event:
         return self._device.event()
+
+    def stream(self) -> Stream:
+        return self._device.stream()
 
     def hold(self) -> None:
         self._device.hold()

@@ -1,7 +1,7 @@
 """A run as a folder: run.json and one folder of Parquet tables a block.
 
     RUN/run.json                 everything that is not a column, with schema_version
-    RUN/block-000/*.parquet      calls, ranges, kernels, reads, steps
+    RUN/block-000/*.parquet      calls, ranges, kernels, reads, waits, journal, steps
 
     COMPARISON/baseline/run.json, COMPARISON/candidate/run.json and their blocks, likewise
 
@@ -28,17 +28,22 @@ import numpy as np
 from fdprof.errors import InputError, UsageError
 from fdprof.model import (
     CALLS,
+    JOURNAL,
     KERNELS,
     RANGES,
     READS,
+    WAITS,
+    Act,
     Block,
     CallKind,
     CallSite,
     Capture,
     ClockInfo,
+    Direction,
     Environment,
     Group,
     Memory,
+    Producer,
     Run,
     Schema,
     Table,
@@ -47,11 +52,21 @@ from fdprof.model import (
     WrongValue,
 )
 
-# History of the format.  1: first.
-SCHEMA_VERSION = 1
+# History of the format.  1: first.  2: tables waits and journal with the tensors' names, fault and audited, and what a
+# group says beside its tensors; a folder of 1 is read as one without them.
+SCHEMA_VERSION = 2
+_OLDEST_VERSION = 1
 
 _STEPS: Schema = {"start_ns": "int64", "end_ns": "int64"}
-_TABLES: dict[str, Schema] = {"calls": CALLS, "ranges": RANGES, "kernels": KERNELS, "reads": READS}
+_TABLES: dict[str, Schema] = {
+    "calls": CALLS,
+    "ranges": RANGES,
+    "kernels": KERNELS,
+    "reads": READS,
+    "waits": WAITS,
+    "journal": JOURNAL,
+}
+_SINCE_2 = frozenset({"waits", "journal"})
 _RUN_FILE = "run.json"
 _SIDES = ("baseline", "candidate")
 _WHICH_FOLDER = "give a folder below runs/ that `fdprof run` or `fdprof compare` saved"
@@ -165,13 +180,15 @@ def load(folder: Path) -> Run:
     path = folder / _RUN_FILE
     document = _read_json(path)
     version = document.get("schema_version")
-    if type(version) is not int or version != SCHEMA_VERSION:
+    if type(version) is not int or not _OLDEST_VERSION <= version <= SCHEMA_VERSION:
         raise InputError(
-            f"{path} has schema_version {version!r}, this fdprof reads {SCHEMA_VERSION}",
+            f"{path} has schema_version {version!r}, this fdprof reads {_OLDEST_VERSION} to {SCHEMA_VERSION}",
             "read it with the fdprof that wrote it" if type(version) is int else "is this a run folder of fdprof?",
         )
-    blocks = tuple(_load_block(place, index) for index, place in enumerate(sorted(folder.glob("block-*"))))
+    blocks = tuple(_load_block(place, index, version) for index, place in enumerate(sorted(folder.glob("block-*"))))
     with _damage_in(path):
+        if version < SCHEMA_VERSION:
+            document |= {"fault": None, "audited": False}
         return Run(
             id=_text(document["id"]),
             scenario=_text(document["scenario"]),
@@ -186,17 +203,22 @@ def load(folder: Path) -> Run:
             device_work_ns=_natural(document["device_work_ns"]),
             host_work_ns=_natural(document["host_work_ns"]),
             caveats=tuple(_text(caveat) for caveat in _list(document["caveats"])),
+            fault=None if document["fault"] is None else _text(document["fault"]),
+            audited=_boolean(document["audited"]),
             interrupted=_boolean(document["interrupted"]),
             blocks=blocks,
         )
 
 
-def _load_block(folder: Path, index: int) -> Block:
+def _load_block(folder: Path, index: int, version: int) -> Block:
     path = folder / "block.json"
     document = _read_json(path)
     with _damage_in(path):
-        rows = {name: _natural(document["rows"][name]) for name in (*_TABLES, "steps")}
-        tables = {name: _read_table(folder / f"{name}.parquet", _TABLES[name], rows[name]) for name in _TABLES}
+        kept = [name for name in _TABLES if version >= SCHEMA_VERSION or name not in _SINCE_2]
+        rows = {name: _natural(document["rows"][name]) for name in (*kept, "steps")}
+        tables = {name: Table.of_rows(_TABLES[name], []) for name in _TABLES}
+        tables |= {name: _read_table(folder / f"{name}.parquet", _TABLES[name], rows[name]) for name in kept}
+        tensor_names = document["tensor_names"] if version >= SCHEMA_VERSION else []
         steps = _read_table(folder / "steps.parquet", _STEPS, rows["steps"])
         wrong = document["tokens"]["first_wrong"]
         capture = Capture(
@@ -204,6 +226,7 @@ def _load_block(folder: Path, index: int) -> Block:
                 CallSite(_text(s["name"]), CallKind(s["kind"]), _text(s["subject"])) for s in document["call_sites"]
             ),
             range_names=tuple(_text(name) for name in _list(document["range_names"])),
+            tensor_names=tuple(_text(name) for name in _list(tensor_names)),
             step_starts_ns=steps["start_ns"],
             step_ends_ns=steps["end_ns"],
             **tables,
@@ -234,6 +257,8 @@ def _load_block(folder: Path, index: int) -> Block:
         "ranges": {"range": len(capture.range_names), "step": len(steps)},
         "kernels": {"step": len(steps)},
         "reads": {"step": len(steps)},
+        "waits": {"step": len(steps)},
+        "journal": {"act": len(Act)},
     }
     for name, columns in limits.items():
         for column, limit in columns.items():
@@ -296,7 +321,24 @@ def _group(entry: Any) -> Group:
         TensorSpec(_text(t["name"]), tuple(_natural(extent) for extent in t["shape"]), np.dtype(t["dtype"]).name)
         for t in _list(entry["tensors"])
     )
-    return Group(_text(entry["name"]), tensors)
+    memory = entry.get("op_memory")
+    return Group(
+        _text(entry["name"]),
+        tensors,
+        direction=Direction(entry.get("direction", Direction.TO_HOST.value)),
+        made_by=Producer(entry.get("made_by", Producer.UPDATE.value)),
+        needed_in_step=_boolean(entry.get("needed_in_step", False)),
+        per_step=tuple(_text(name) for name in _list(entry.get("per_step", []))),
+        op_memory=None if memory is None else Memory(memory),
+    )
+
+
+def _group_document(group: Group) -> dict[str, Any]:
+    return dataclasses.asdict(group) | {
+        "direction": group.direction.value,
+        "made_by": group.made_by.value,
+        "op_memory": None if group.op_memory is None else group.op_memory.value,
+    }
 
 
 def _read_table(path: Path, schema: Schema, rows: int) -> Table:
@@ -326,6 +368,7 @@ def _block_document(block: Block) -> dict[str, Any]:
             {"name": site.name, "kind": site.kind.value, "subject": site.subject} for site in block.capture.call_sites
         ],
         "range_names": list(block.capture.range_names),
+        "tensor_names": list(block.capture.tensor_names),
         "rows": {name: len(getattr(block.capture, name)) for name in _TABLES}
         | {"steps": len(block.capture.step_starts_ns)},
         "clock": dataclasses.asdict(block.clock),
@@ -342,13 +385,15 @@ def _write_run_file(folder: Path, run: Run) -> None:
         "backend": run.backend,
         "created": run.created,
         "params": dict(run.params),
-        "groups": [dataclasses.asdict(group) for group in run.groups],
+        "groups": [_group_document(group) for group in run.groups],
         "memory": run.memory.value,
         "lag": run.lag,
         "environment": dataclasses.asdict(run.environment),
         "device_work_ns": run.device_work_ns,
         "host_work_ns": run.host_work_ns,
         "caveats": list(run.caveats),
+        "fault": run.fault,
+        "audited": run.audited,
         "interrupted": run.interrupted,
     }
     _write_json(folder / _RUN_FILE, document)

@@ -24,6 +24,7 @@ NATIVE = frozenset(
         "DecodeLoop",
         "Event",
         "Latch",
+        "Publication",
         "Stream",
         "align_clocks",
         "built_for_cuda",
@@ -36,12 +37,15 @@ NATIVE = frozenset(
         "memory_kind",
         "pinned_count",
         "pinned_tensor",
+        "poison",
         "set_stop",
         "set_watch_grace",
+        "stream_wait",
         "synchronize_current",
         "watch_begin",
         "watch_end",
         "watch_fired",
+        "write_host",
     }
 )
 
@@ -85,17 +89,17 @@ def paddle_pinned_tensor(shape: Sequence[int], dtype: str) -> Any:
 
 
 def initial_state(sequences: int, seed: int, mean_length: int) -> dict[str, npt.NDArray[Any]]:
-    """Return the start values of DecodeLoop's tensors by name, `stamps` apart: row b starts with request b."""
+    """Return the start values of what every DecodeLoop needs, time apart: row b starts with request b."""
     requests = np.arange(sequences, dtype=np.int64)
     return {
-        "tokens": np.full((sequences, 1), IDLE_TOKEN, dtype=np.int64),
-        "not_need_stop": np.ones(1, dtype=np.bool_),
-        "seq_lens_this_time": np.ones((sequences, 1), dtype=np.int32),
-        "is_block_step": np.zeros(sequences, dtype=np.bool_),
         "sequence_number": np.zeros(1, dtype=np.int64),
         "request": requests,
         "position": np.zeros(sequences, dtype=np.int32),
         "length": output_lengths(seed, requests, mean_length).astype(np.int32),
+        "prompt_hash": np.zeros(sequences, dtype=np.int64),
+        "blocked": np.zeros(sequences, dtype=np.bool_),
+        "sampled_token_ids": np.full((sequences, 1), IDLE_TOKEN, dtype=np.int64),
+        "not_need_stop": np.ones(1, dtype=np.bool_),
     }
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from fdprof.reports.protocol import ComparisonResult, Reportable
 
 from fdprof.analysis.ledger import TIME_COLUMNS
-from fdprof.analysis.results import RunResult
+from fdprof.analysis.results import HazardResult, RunResult
 
-# History of the document.  1: first.
+# History of the document.  1: first; since then only keys were added (fault, audited, fence, hazards).
 SCHEMA_VERSION = 1
 
 # Columns of the ledger that need the causes of idle time, which a run without a tracer does not have yet.
@@ -38,6 +38,8 @@ def _run(result: RunResult) -> dict[str, Any]:
         "created": run.created,
         "simulated": run.is_simulated,
         "interrupted": run.interrupted,
+        "fault": run.fault,
+        "audited": run.audited,
         "params": dict(run.params),
         "environment": dataclasses.asdict(run.environment),
         "steps": result.summaries["window_ns"].count,
@@ -51,6 +53,13 @@ def _run(result: RunResult) -> dict[str, Any]:
         "residual_ns": None,
         "syncs_per_step": result.syncs_per_step,
         "transfers": [dataclasses.asdict(transfer) for transfer in result.transfers],
+        "fence": {
+            "waits_per_step": result.fence.per_step,
+            "wait_ns": result.fence.wait_ns,
+            "cpu_ns": result.fence.cpu_ns,
+            "learn_ns": dataclasses.asdict(result.fence.learn),
+        },
+        "hazards": None if result.hazards is None else [_hazard(hazard) for hazard in result.hazards],
         "findings": None,
         "limits": list(run.caveats),
         "clock_error_ns": result.clock_error_ns,
@@ -68,6 +77,10 @@ def _run(result: RunResult) -> dict[str, Any]:
         "stop_seen": result.stop_seen,
         "first_wrong": dataclasses.asdict(result.first_wrong) if result.first_wrong else None,
     }
+
+
+def _hazard(hazard: HazardResult) -> dict[str, Any]:
+    return dataclasses.asdict(hazard) | {"code": hazard.code.value}
 
 
 def _comparison(result: ComparisonResult) -> dict[str, Any]:

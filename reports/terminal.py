@@ -14,6 +14,7 @@ from fdprof.analysis.results import RunResult
 from fdprof.model import Summary
 
 _FIRST_ROWS = 5
+_TRANSFERS_SHOWN = 10
 _HEADINGS = {
     "window_ns": "step",
     "launch_ns": "launch",
@@ -56,6 +57,8 @@ def _header(console: Console, result: RunResult) -> None:
         f"{params['sequences']} sequences; device work {units.us(run.device_work_ns)} µs, {params['kernels']} kernels, "
         f"host work {units.us(run.host_work_ns)} µs; limit: the longer, {units.us(run.limit_ns)} µs",
     )
+    if run.fault is not None:
+        _say(console, f"note: wrong on purpose: fault {run.fault}")
     for caveat in run.caveats:
         _say(console, f"note: {caveat}")
     if result.clock_error_ns:
@@ -84,19 +87,52 @@ def _run(console: Console, result: RunResult) -> None:
     console.print(table)
     if result.efficiency is not None:
         _say(console, f"efficiency {units.percent(result.efficiency)} of the limit")
-    for transfer in result.transfers:
+    for transfer in result.transfers[:_TRANSFERS_SHOWN]:
         _say(
             console,
             f"transfer {transfer.name}: {units.size(transfer.size_bytes)} {transfer.direction}, {transfer.memory}, "
             f"lag {transfer.lag}; issue {units.us(transfer.issue_ns)} µs a step",
         )
+    left = result.transfers[_TRANSFERS_SHOWN:]
+    if left:
+        issue_ns = sum(transfer.issue_ns or 0 for transfer in left)
+        _say(console, f"... and {len(left)} more transfers; issue together {units.us(issue_ns)} µs a step")
+    _say(console, _fence(result))
     _say(console, _tokens(result))
+    for line in _hazards(result):
+        _say(console, line)
     _interrupted(console, result)
+
+
+def _fence(result: RunResult) -> str:
+    fence = result.fence
+    if fence.wait_ns is None:
+        return "waits: none beside blocking copies"
+    text = (
+        f"waits: {fence.per_step:.2f} a step, {units.us(fence.wait_ns)} µs a step, of it CPU time "
+        f"{units.us(fence.cpu_ns)} µs ({units.percent(fence.cpu_share)})"
+    )
+    learn = fence.learn
+    if learn.p50 is None:
+        return text
+    return f"{text}; values known after their kernel's end: p50 {units.us(learn.p50)}, p99 {units.us(learn.p99)} µs"
+
+
+def _hazards(result: RunResult) -> list[str]:
+    if result.hazards is None:
+        return []
+    if not result.hazards:
+        return ["hazards: none"]
+    return [
+        f"hazard {hazard.code.value}: {hazard.count:,} times, in {hazard.proved:,} with a wrong value in the step; "
+        f"first at step {hazard.first_step}" + (f", {hazard.tensor}" if hazard.tensor else "")
+        for hazard in result.hazards
+    ]
 
 
 def _tokens(result: RunResult) -> str:
     text = (
-        f"values {result.values_right:,} of {result.values:,} right (tokens and flags), "
+        f"values {result.values_right:,} of {result.values:,} right, "
         f"stale reads {result.stale_reads} of {result.reads}, overrun {result.overrun_tokens} tokens"
     )
     return text if result.stop_seen else text + ", the stop never reached the host"

@@ -7,7 +7,7 @@ Source: PaddlePaddle/FastDeploy pull request #6176, `_postprocess` and `_save_mo
 
 from functools import lru_cache
 
-from fdprof.scenarios.protocol import Loop
+from fdprof.scenarios.protocol import Loop, Scenario
 
 from fdprof.backends.protocol import tensor_spec
 from fdprof.model import Group
@@ -19,11 +19,10 @@ def _outputs(sequences: int) -> Group:
     return Group("outputs", (tensor_spec("sampled_token_ids", sequences), tensor_spec("not_need_stop", sequences)))
 
 
-class StopFlag:
+class StopFlag(Scenario):
     """not_need_stop and the sampled tokens, one group, read in save_output."""
 
     source = "FastDeploy #6176"
-    params_type = LoopParams
 
     def groups(self, params: LoopParams) -> tuple[Group, ...]:
         return (_outputs(params.sequences),)

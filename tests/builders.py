@@ -8,9 +8,11 @@ import numpy as np
 from fdprof.backends.protocol import HostBuffer, tensor_spec
 from fdprof.model import (
     CALLS,
+    JOURNAL,
     KERNELS,
     RANGES,
     READS,
+    WAITS,
     Block,
     CallKind,
     CallSite,
@@ -56,18 +58,40 @@ class FakeDevice:
     def forward(self) -> None:
         self._spend("forward")
 
-    def update(self) -> None:
+    def prepare(self) -> None:
+        self._spend("prepare")
+
+    def update(self, launch_tokens: int = -1, stream: object = None) -> None:
         self._spend("update")
 
-    def copy(self, spec: TensorSpec, into: HostBuffer) -> None:
+    def copy(self, spec: TensorSpec, into: HostBuffer, stream: object = None) -> None:
         self._spend("copy")
 
     def fetch(self, spec: TensorSpec) -> str:
         self._spend("fetch")
         return f"fetched {spec.name}"
 
-    def record(self, event: object) -> None:
+    def upload(self, spec: TensorSpec, source: HostBuffer, stream: object = None) -> None:
+        self._spend("upload")
+
+    def store(self, spec: TensorSpec, source: HostBuffer) -> None:
+        self._spend("store")
+
+    def write(self, buffer: HostBuffer, values: object) -> None:
+        self._spend("write")
+
+    def host_buffer(self, spec: TensorSpec, memory: Memory) -> str:
+        self._spend("host_buffer")
+        return f"buffer of {spec.name}"
+
+    def record(self, event: object, stream: object = None) -> None:
         self._spend("record")
+
+    def stream_wait(self, event: object, stream: object = None) -> None:
+        self._spend("stream_wait")
+
+    def poll(self, publication: object, step: int) -> None:
+        self._spend("poll")
 
     def wait(self, event: object) -> None:
         self._spend("wait")
@@ -88,10 +112,14 @@ def a_capture(
     kernels: Sequence[tuple[int, int]] = (),
     reads: Sequence[tuple[int, ...]] = (),
     ranges: Sequence[tuple[str, int, int, int]] = (),
+    waits: Sequence[tuple[int, ...]] = (),
+    journal: Sequence[tuple[int, ...]] = (),
+    tensor_names: Sequence[str] = (),
 ) -> Capture:
     """Return a capture of steps at `starts`, with rows as annotated.
 
-    Calls are (kind, start, end, step), kernels (start, end), ranges (name, start, end, step), reads as in READS.
+    Calls are (kind, start, end, step), kernels (start, end), ranges (name, start, end, step); reads, waits and journal
+    as in READS, WAITS and JOURNAL.
     """
     kinds, names = list(CallKind), sorted({name for name, *_ in ranges})
     return Capture(
@@ -101,6 +129,9 @@ def a_capture(
         ranges=Table.of_rows(RANGES, [(names.index(name), start, end, step) for name, start, end, step in ranges]),
         kernels=Table.of_rows(KERNELS, [(0, index, start, end) for index, (start, end) in enumerate(kernels)]),
         reads=Table.of_rows(READS, reads),
+        waits=Table.of_rows(WAITS, waits),
+        journal=Table.of_rows(JOURNAL, journal),
+        tensor_names=tuple(tensor_names),
         step_starts_ns=np.array(starts, dtype=np.int64),
         # Each step's own range ends 1 ns before the next starts: a window that used it would be 1 ns short.
         step_ends_ns=np.array([*(start - 1 for start in starts[1:]), last_end], dtype=np.int64),
@@ -138,7 +169,7 @@ def a_run(*blocks: Block, **changes: Any) -> Run:
         "mode": "sync",
         "backend": "sim",
         "created": "2025-01-01T00:00:00+00:00",
-        "params": {"sequences": 2},
+        "params": {"sequences": 2, "kernels": 1},
         "groups": (outputs(2),),
         "memory": Memory.PAGEABLE,
         "lag": 0,
@@ -167,6 +198,16 @@ def round_profile() -> DeviceProfile:
         staging_floor_ns=240,
         staging_bytes_per_us=1_000_000,
         launch_queue_depth=1024,
+        prepare_ns=200,
+        graph_start_ns=700,
+        graph_node_gap_ns=40,
+        stream_wait_ns=120,
+        h2d_floor_ns=160,
+        publish_ns=60,
+        publish_visible_ns=80,
+        wake_poll_ns=270,
+        wake_yield_ns=400,
+        wake_blocking=((1000, 2000, 500), (11_000, 4000, 100)),
     )
     host = HostCosts(
         launch_call_ns=50,
@@ -180,5 +221,14 @@ def round_profile() -> DeviceProfile:
         read_array_ns=150,
         work_call_ns=10,
         between_calls_ns=10,
+        graph_launch_ns=90,
+        upload_call_ns=1100,
+        store_before_ns=2500,
+        store_after_ns=1500,
+        allocate_pinned_ns=900,
+        poll_call_ns=40,
+        write_flag_ns=25,
+        write_array_ns=130,
+        read_bytes_per_us=1_000_000,
     )
     return DeviceProfile("round", "made-up GPU", "made-up framework", "this file", card, host)

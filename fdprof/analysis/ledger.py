@@ -25,7 +25,7 @@ class Ledger:
     part: npt.NDArray[np.int8]  # COUNTED, WARMUP or OVERRUN
     window_ns: Ns
     launch_ns: Ns  # host inside launch calls; one that waits for room in CUDA's launch queue cannot be told apart
-    issue_ns: Ns  # host inside the calls that start transfers; a blocking copy waits in there
+    issue_ns: Ns | None  # host inside the calls that start transfers; a blocking copy waits in there
     host_work_ns: Ns
     fence_wait_ns: Ns | None  # host inside event and stream waits
     host_blocked_ns: Ns | None  # fence waits and blocking copies; None: no such call, and launches may wait unseen
@@ -38,6 +38,8 @@ class Ledger:
         column = getattr(self, name)
         return None if column is None else column[self.part == COUNTED]
 
+
+_ISSUE_KINDS = frozenset({CallKind.COPY, CallKind.BLOCKING_COPY})
 
 TIME_COLUMNS = (
     "window_ns",
@@ -55,7 +57,11 @@ def ledger_of(run: Run) -> Ledger:
     """Return the ledger of all blocks of a run, in order."""
     parts = [_block_ledger(block) for block in run.blocks]
     used = {site.kind for block in run.blocks for site in _used_sites(block.capture)}
-    seen = {"fence_wait_ns": CallKind.WAIT in used, "host_blocked_ns": bool(used & BLOCKING_KINDS)}
+    seen = {
+        "issue_ns": bool(used & _ISSUE_KINDS),
+        "fence_wait_ns": CallKind.WAIT in used,
+        "host_blocked_ns": bool(used & BLOCKING_KINDS),
+    }
     columns: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in parts]) if seen.get(name, True) else None
         for name in Ledger.__dataclass_fields__
@@ -83,7 +89,7 @@ def _block_ledger(block: Block) -> Ledger:
         part=part.astype(np.int8),
         window_ns=window,
         launch_ns=_time_in(capture, {CallKind.LAUNCH}, steps),
-        issue_ns=_time_in(capture, {CallKind.COPY, CallKind.BLOCKING_COPY}, steps),
+        issue_ns=_time_in(capture, _ISSUE_KINDS, steps),
         host_work_ns=_host_work(capture, steps),
         fence_wait_ns=_time_in(capture, {CallKind.WAIT}, steps),
         host_blocked_ns=_time_in(capture, BLOCKING_KINDS, steps),

@@ -8,9 +8,11 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from fdprof.cli import compare, doctor, lists, report, run
+from fdprof.cli import compare, doctor, hazards, lists, report, run
 from fdprof.cli.recording import INTERRUPTED
+from fdprof.cli.scenario_options import command_with_options
 from fdprof.errors import FdprofError, UsageError
+from fdprof.params import LoopParams
 
 _BUG = 70
 _OUTPUT_LOST = frozenset({errno.ENOSPC, errno.EBADF, errno.EIO})
@@ -18,6 +20,11 @@ _OUTPUT_LOST = frozenset({errno.ENOSPC, errno.EBADF, errno.EIO})
 
 class ErrorBoundary(TyperGroup):
     """Turns an FdprofError into its message and exit code, and anything unexpected into one report and exit 70."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return name, command and the arguments left, with the options of the scenario they name."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command_with_options(name or "", rest) or command, rest
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -49,9 +56,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("run")(run.run)
-app.command("compare")(compare.compare)
+app.command("run")(run.command_for(LoopParams))
+app.command("compare")(compare.command_for(LoopParams))
 app.command("report")(report.report)
 app.command("scenarios")(lists.scenarios)
 app.command("modes")(lists.modes)
+app.command("hazards")(hazards.hazards)
 app.command("doctor")(doctor.doctor)

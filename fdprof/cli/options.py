@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
@@ -46,7 +46,7 @@ def options_of(*record_types: type[Any]) -> Callable[[Command], Command]:
         own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
         added = []
         for record_type in record_types:
-            types = inspect.get_annotations(record_type, eval_str=True)
+            types = get_type_hints(record_type)
             for field in dataclasses.fields(record_type):
                 option = typer.Option("--" + field.name.replace("_", "-"), help=field.metadata["help"])
                 annotation: Any = Annotated.__class_getitem__((types[field.name], option))  # type: ignore[attr-defined]
@@ -63,7 +63,7 @@ def options_of(*record_types: type[Any]) -> Callable[[Command], Command]:
 
 
 def record_from(record_type: type[Any], options: dict[str, Any]) -> Any:
-    """Return the record made of its options; UsageError when one is out of bounds."""
+    """Return the record made of its options; UsageError when one does not fit."""
     return record_type(**{field.name: options[field.name] for field in dataclasses.fields(record_type)})
 
 

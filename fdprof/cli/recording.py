@@ -22,14 +22,29 @@ INTERRUPTED = 130
 class Recording:
     """The sides of one call: how they are recorded, and what ended them early if anything did."""
 
-    def __init__(self, scenario: str, modes: Sequence[str], backend: str, blocks: int, options: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        scenario: str,
+        modes: Sequence[str],
+        backend: str,
+        blocks: int,
+        params_type: type[LoopParams],
+        options: dict[str, Any],
+        fault: str | None = None,
+        audit: bool = False,
+    ) -> None:
         """Check every name and number before anything is opened."""
-        plugins.load("scenarios", scenario)
+        from fdprof.scenario_check import load_scenario
+
+        load_scenario(scenario)
+        if fault is not None:
+            plugins.load("faults", fault)
         for mode in modes:
             plugins.load("modes", mode)
         check_blocks(blocks)
         self._scenario, self._modes, self._backend = scenario, tuple(modes), backend
-        self._params: LoopParams = record_from(LoopParams, options)
+        self._fault, self._audit = fault, audit
+        self._params: LoopParams = record_from(params_type, options)
         self._extent: Extent = record_from(Extent, options)
         self._not_saved: UsageError | None = None
 
@@ -44,7 +59,7 @@ class Recording:
 
         opened, why = open_backend(self._backend, self._extent.timeout)
         say(f"backend {opened.name}: {why}")
-        session = Session(opened, self._scenario, self._params, self._extent)
+        session = Session(opened, self._scenario, self._params, self._extent, self._fault, self._audit)
         sides = [session.new_run(mode) for mode in self._modes]
         folders = store.create(runs, sides) if runs is not None else ()
         is_complete = False

@@ -1,5 +1,6 @@
 """`fdprof run`: one scenario in one mode."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,22 +11,35 @@ from fdprof.cli.recording import Recording
 from fdprof.params import Extent, LoopParams
 
 
-@options_of(LoopParams, Extent)
-def run(
-    scenario: Annotated[str, typer.Argument(help="A name that `fdprof scenarios` lists.")],
-    mode: Annotated[str, typer.Option("--mode", help="A name that `fdprof modes` lists.")] = "async",
-    backend: Backend = "auto",
-    blocks: Annotated[int, typer.Option("--blocks", help="Passes of the loop.")] = 1,
-    json: Json = False,
-    output: Output = None,
-    force: Force = False,
-    runs: Runs = Path("runs"),
-    save: Save = True,
-    **options: Any,
-) -> None:
-    """Run a decode loop and print the times of its steps."""
-    recording = Recording(scenario, [mode], backend, blocks, options)
-    check_output(output, force)
-    results = recording.record([0] * blocks, runs if save else None)
-    show(results[0], json, output)
-    recording.conclude(results)
+def command_for(params_type: type[LoopParams]) -> Callable[..., None]:
+    """Return the command with the options of a scenario's parameters."""
+
+    @options_of(params_type, Extent)
+    def run(
+        scenario: Annotated[
+            str, typer.Argument(help="A name that `fdprof scenarios` lists, or the path of a .py file with your own.")
+        ],
+        mode: Annotated[str, typer.Option("--mode", help="A name that `fdprof modes` lists.")] = "async",
+        backend: Backend = "auto",
+        blocks: Annotated[int, typer.Option("--blocks", help="Passes of the loop.")] = 1,
+        fault: Annotated[
+            str | None, typer.Option("--fault", help="Do one known thing wrong: a name that `fdprof hazards` lists.")
+        ] = None,
+        audit: Annotated[
+            bool, typer.Option("--audit", help="Look for hazards: poison buffers, follow every call. Costs time.")
+        ] = False,
+        json: Json = False,
+        output: Output = None,
+        force: Force = False,
+        runs: Runs = Path("runs"),
+        save: Save = True,
+        **options: Any,
+    ) -> None:
+        """Run a decode loop and print the times of its steps.  More options: fdprof run SCENARIO --help."""
+        recording = Recording(scenario, [mode], backend, blocks, params_type, options, fault, audit)
+        check_output(output, force)
+        results = recording.record([0] * blocks, runs if save else None)
+        show(results[0], json, output)
+        recording.conclude(results)
+
+    return run

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from fdprof.backends.protocol import DeviceLoop
 from fdprof.model import Group, Memory
-from fdprof.modes.protocol import Slot, Values
+from fdprof.modes.protocol import Arrays, Mode, Slot, Values, to_device, to_host, upload_all
 
 
-class SyncPinned:
+class SyncPinned(Mode):
     """Non-blocking copies that the host waits for in the next line."""
 
     memory = Memory.PINNED
@@ -17,7 +17,11 @@ class SyncPinned:
 
     def __init__(self, device: DeviceLoop, groups: Sequence[Group]) -> None:
         self._device = device
-        self._slots = {group.name: Slot(device, group) for group in groups}
+        self._slots = {group.name: Slot(device, group) for group in to_host(groups)}
+        self._sources = {
+            group.name: [device.host_buffer(tensor, Memory.PINNED) for tensor in group.tensors]
+            for group in to_device(groups)
+        }
 
     def transfer(self, group: Group, step: int) -> None:
         self._slots[group.name].copy()
@@ -25,6 +29,10 @@ class SyncPinned:
 
     def read(self, group: Group, step: int) -> Values | None:
         return self._slots[group.name].values(step)
+
+    def send(self, group: Group, step: int, arrays: Arrays) -> None:
+        upload_all(self._device, group.tensors, self._sources[group.name], arrays)
+        self._device.synchronize()
 
 
 MODE = SyncPinned

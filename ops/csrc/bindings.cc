@@ -1,11 +1,10 @@
 // The Python face.  Docstrings here are the reference of fdprof.ops.ops, which hands these functions out unwrapped.
-#include "paddle/extension.h"
+#include "bindings.h"
 
 #include <cmath>
 #include <optional>
 
 #include "clock_alignment.h"
-#include "decode_loop.h"
 #include "event.h"
 #include "failure.h"
 #include "host_memory.h"
@@ -14,15 +13,7 @@
 #include "stream.h"
 #include "watchdog.h"
 
-namespace {
-
-using fdprof::StreamHandle;
-using OptionalStream = std::optional<StreamHandle>;
-using Unlocked = py::call_guard<py::gil_scoped_release>;
-
-StreamHandle stream_or_current(const OptionalStream& stream) {
-  return stream.has_value() ? *stream : fdprof::current_stream();
-}
+namespace fdprof {
 
 int64_t checked_ns(double seconds, const char* name) {
   constexpr double kLongestS = 1e9;  // about 32 years: what still fits int64 ns with room to add
@@ -32,7 +23,19 @@ int64_t checked_ns(double seconds, const char* name) {
   return std::llround(seconds * 1e9);
 }
 
-int64_t timeout_ns(double timeout_s) { return checked_ns(timeout_s, "timeout_s"); }
+}  // namespace fdprof
+
+namespace {
+
+using fdprof::checked_ns;
+using fdprof::StreamHandle;
+using fdprof::timeout_ns;
+using OptionalStream = std::optional<StreamHandle>;
+using Unlocked = py::call_guard<py::gil_scoped_release>;
+
+StreamHandle stream_or_current(const OptionalStream& stream) {
+  return stream.has_value() ? *stream : fdprof::current_stream();
+}
 
 // Failure becomes fdprof.errors.ScenarioFailed, so that no Python frame stands around a hot call to map it.
 void translate(std::exception_ptr pointer) {
@@ -46,60 +49,6 @@ void translate(std::exception_ptr pointer) {
     PyErr_SetObject(type.ptr(), type(failure.what(), hint).ptr());
   }
 }
-
-// A loop and references to its tensors, whose memory the kernels write.
-class BoundDecodeLoop {
- public:
-  BoundDecodeLoop(const paddle::Tensor& tokens, const paddle::Tensor& not_need_stop,
-                  const paddle::Tensor& seq_lens_this_time, const paddle::Tensor& is_block_step,
-                  const paddle::Tensor& sequence_number, const paddle::Tensor& request,
-                  const paddle::Tensor& position, const paddle::Tensor& length, const paddle::Tensor& stamps,
-                  uint64_t seed, int64_t mean_length, int64_t last_step, int64_t kernels, int64_t kernel_ns)
-      : tensors_{tokens,   not_need_stop, seq_lens_this_time, is_block_step, sequence_number,
-                 request, position,      length,             stamps},
-        loop_(make(seed, mean_length, last_step, kernels, kernel_ns)) {}
-
-  void forward() { loop_.forward(fdprof::current_stream()); }
-  void update() { loop_.update(fdprof::current_stream()); }
-  int64_t launched_steps() const { return loop_.launched_steps(); }
-
- private:
-  template <typename T>
-  T* memory(size_t index, const char* name, phi::DataType dtype, const std::vector<int64_t>& shape) const {
-    return static_cast<T*>(fdprof::require_kernel_tensor(tensors_[index], name, dtype, shape));
-  }
-
-  fdprof::DecodeLoop make(uint64_t seed, int64_t mean_length, int64_t last_step, int64_t kernels,
-                          int64_t kernel_ns) const {
-    constexpr int64_t kLongestMean = int64_t{1} << 30;  // lengths below 2 * mean_length are stored as int32
-    if (mean_length < 1 || mean_length > kLongestMean || last_step < 0 || kernels < 0 || kernel_ns < 0) {
-      throw std::invalid_argument(
-          "DecodeLoop: mean_length must be 1 to 2**30, and last_step, kernels and kernel_ns at least 0");
-    }
-    const auto batch = tensors_[0].initialized() ? tensors_[0].shape() : std::vector<int64_t>{};
-    const int64_t rows = batch.empty() ? 1 : batch[0];
-    const auto extent = tensors_[8].initialized() ? tensors_[8].shape() : std::vector<int64_t>{};
-    const int64_t max_steps = extent.empty() ? 1 : extent[0];
-    fdprof::DecodeState state{};
-    state.tokens = memory<int64_t>(0, "tokens", phi::DataType::INT64, {rows, 1});
-    state.not_need_stop = memory<bool>(1, "not_need_stop", phi::DataType::BOOL, {1});
-    state.seq_lens_this_time = memory<int32_t>(2, "seq_lens_this_time", phi::DataType::INT32, {rows, 1});
-    state.is_block_step = memory<bool>(3, "is_block_step", phi::DataType::BOOL, {rows});
-    state.sequence_number = memory<int64_t>(4, "sequence_number", phi::DataType::INT64, {1});
-    state.request = memory<int64_t>(5, "request", phi::DataType::INT64, {rows});
-    state.position = memory<int32_t>(6, "position", phi::DataType::INT32, {rows});
-    state.length = memory<int32_t>(7, "length", phi::DataType::INT32, {rows});
-    int64_t* stamps = memory<int64_t>(8, "stamps", phi::DataType::INT64, {max_steps, kernels + 1, 2});
-    state.rows = rows;
-    state.seed = seed;
-    state.mean_length = static_cast<uint64_t>(mean_length);
-    state.last_step = last_step;
-    return fdprof::DecodeLoop(state, stamps, max_steps, kernels, kernel_ns);
-  }
-
-  std::vector<paddle::Tensor> tensors_;
-  fdprof::DecodeLoop loop_;
-};
 
 void bind_flags(py::module_& m) {
   m.def("get_stop", [](const paddle::Tensor& tensor) -> bool { return *fdprof::host_flag(tensor, "get_stop"); },
@@ -132,6 +81,20 @@ void bind_memory(py::module_& m) {
   m.def("memory_kind", &fdprof::memory_kind, py::arg("tensor"),
         "Return \"pageable\", \"pinned\" or \"device\": what the memory is, whatever place the tensor claims.\n\n"
         "Source: cudaPointerGetAttributes; always \"pageable\" without CUDA.");
+  m.def("write_host",
+        [](const paddle::Tensor& tensor, const py::buffer& array) {
+          Py_buffer view;
+          if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_SIMPLE) != 0) {
+            throw py::error_already_set();
+          }
+          const std::unique_ptr<Py_buffer, decltype(&PyBuffer_Release)> held(&view, &PyBuffer_Release);
+          fdprof::write_host(tensor, view.buf, view.len);
+        },
+        py::arg("tensor"), py::arg("array"),
+        "Copy the bytes of a C-contiguous array to a tensor in host memory, pinned or pageable, of as many bytes.\n\n"
+        "It waits for nothing: a copy from the tensor that is still in flight may read the new values.");
+  m.def("poison", &fdprof::poison, py::arg("tensor"), py::arg("byte"),
+        "Set every byte of a tensor in host memory, pinned or pageable.");
   m.def("copy_async",
         [](const paddle::Tensor& dst, const paddle::Tensor& src, const OptionalStream& stream) {
           fdprof::copy_async(dst, src, stream_or_current(stream));
@@ -148,13 +111,11 @@ void bind_event_and_stream(py::module_& m) {
   py::class_<Event>(m, "Event",
                     "A CUDA event that refuses to answer before it was recorded (CUDA would say \"complete\").\n\n"
                     "timing=True allows elapsed_ns and costs more a record (H200: 0.99 against 0.21 us).\n"
-                    "wait=\"spin\" burns a core while waiting; \"blocking\" sleeps, and wakes 20 to 100 us later.\n"
+                    "wait=\"spin\" burns a core in the driver; \"blocking\" sleeps, and wakes 20 to 100 us later;\n"
+                    "\"poll\" queries again and again; \"yield\" gives the core to others between queries.\n"
                     "Without CUDA an event is complete when recorded.")
       .def(py::init([](bool timing, const std::string& wait) {
-             if (wait != "spin" && wait != "blocking") {
-               throw std::invalid_argument("Event: wait must be 'spin' or 'blocking', got '" + wait + "'");
-             }
-             return std::make_unique<Event>(timing, wait == "blocking");
+             return std::make_unique<Event>(timing, fdprof::wait_style_named(wait, "Event"));
            }),
            py::arg("timing") = false, py::arg("wait") = "spin")
       .def("record", [](Event& event, const OptionalStream& stream) { event.record(stream_or_current(stream)); },
@@ -162,7 +123,7 @@ void bind_event_and_stream(py::module_& m) {
       .def("query", &Event::query, "Return whether the work before the record is done.")
       .def("wait", [](const Event& event, double timeout_s) { event.wait(timeout_ns(timeout_s)); },
            py::arg("timeout_s"), Unlocked(),
-           "Block in cudaEventSynchronize until the work before the record is done, with the GIL released.\n\n"
+           "Block in the event's style until the work before the record is done, with the GIL released.\n\n"
            "After timeout_s the waiting kernels of fdprof are ended and ScenarioFailed is raised; if other work hangs\n"
            "the device for 10 s more, the process ends with exit code 4.")
       .def("elapsed_ns", &Event::elapsed_ns, py::arg("start"),
@@ -176,6 +137,12 @@ void bind_event_and_stream(py::module_& m) {
       .def("query", &Stream::query, "Return whether all queued work is done.")
       .def("synchronize", [](const Stream& stream, double timeout_s) { stream.synchronize(timeout_ns(timeout_s)); },
            py::arg("timeout_s"), Unlocked(), "Block until all queued work is done; the timeout is as in Event.wait.");
+  m.def("stream_wait",
+        [](const Event& event, const Stream* stream) {
+          fdprof::stream_wait(stream == nullptr ? fdprof::current_stream() : stream->handle(), event);
+        },
+        py::arg("event"), py::arg("stream") = py::none(),
+        "Make later work of a Stream (None: Paddle's current) wait for a recorded event; the host does not wait.");
   m.def("current_stream", &fdprof::current_stream,
         "Return the raw handle of Paddle's current compute stream as an int; 0 without CUDA.");
   m.def("synchronize_current",
@@ -210,28 +177,6 @@ void bind_watch(py::module_& m) {
 
 void bind_device_work(py::module_& m) {
   using fdprof::Latch;
-  py::class_<BoundDecodeLoop>(
-      m, "DecodeLoop",
-      "The device side of a decode loop: forward() launches `kernels` kernels of kernel_ns each, update() one kernel\n"
-      "that samples and advances every row.  The tokens equal fdprof.tokens.reference_stream step by step.\n\n"
-      "All tensors are on Paddle's current device (CPU without CUDA), with B rows: tokens int64 [B, 1], not_need_stop\n"
-      "bool [1], seq_lens_this_time int32 [B, 1], is_block_step bool [B], sequence_number int64 [1], request int64 [B],\n"
-      "position int32 [B], length int32 [B], stamps int64 [max_steps, kernels + 1, 2].  Start values: initial_state().\n"
-      "stamps[s, i] are start and end of kernel i of step s in ns of %globaltimer (CLOCK_MONOTONIC without CUDA);\n"
-      "update is i == kernels.  The loop keeps references to the tensors.\n"
-      "Raises ScenarioFailed naming the tensor that has another dtype, shape or place.")
-      .def(py::init<const paddle::Tensor&, const paddle::Tensor&, const paddle::Tensor&, const paddle::Tensor&,
-                    const paddle::Tensor&, const paddle::Tensor&, const paddle::Tensor&, const paddle::Tensor&,
-                    const paddle::Tensor&, uint64_t, int64_t, int64_t, int64_t, int64_t>(),
-           py::kw_only(), py::arg("tokens"), py::arg("not_need_stop"), py::arg("seq_lens_this_time"),
-           py::arg("is_block_step"), py::arg("sequence_number"), py::arg("request"), py::arg("position"),
-           py::arg("length"), py::arg("stamps"), py::arg("seed"), py::arg("mean_length"), py::arg("last_step"),
-           py::arg("kernels"), py::arg("kernel_ns"))
-      .def("forward", &BoundDecodeLoop::forward,
-           "Launch the step's `kernels` kernels on Paddle's current stream; raises ScenarioFailed past max_steps.")
-      .def("update", &BoundDecodeLoop::update,
-           "Launch the step's update kernel on Paddle's current stream and count the step as launched.")
-      .def_property_readonly("launched_steps", &BoundDecodeLoop::launched_steps, "How many updates were launched.");
   py::class_<Latch>(m, "Latch",
                     "A kernel that blocks its stream until release(), or for timeout_s at most.\n\n"
                     "Proves which host calls wait for the device: whatever returns before release() did not.")
@@ -292,4 +237,5 @@ PYBIND11_MODULE(fdprof_ops, m) {
   bind_event_and_stream(m);
   bind_watch(m);
   bind_device_work(m);
+  fdprof::bind_decode_loop(m);
 }

@@ -5,12 +5,13 @@
 #include <cstdint>
 
 #include "device.h"
+#include "wait_style.h"
 
 namespace fdprof {
 
 class Event {
  public:
-  Event(bool timing, bool blocking);
+  Event(bool timing, WaitStyle wait);
   ~Event();
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
@@ -29,6 +30,7 @@ class Event {
   void* handle_ = nullptr;
   int64_t recorded_at_ns_ = 0;  // CPU build only
   bool timing_;
+  WaitStyle style_;
   bool recorded_ = false;
 };
 

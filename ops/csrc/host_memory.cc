@@ -85,6 +85,28 @@ int64_t checked_size_bytes(const std::vector<int64_t>& shape, phi::DataType dtyp
 
 }  // namespace
 
+static Memory host_memory_of(const paddle::Tensor& tensor, const char* call) {
+  const Memory memory = memory_of(tensor, call);
+  if (memory.is_on_device) {
+    throw Failure(std::string(call) + ": " + describe(tensor) + " is not in host memory");
+  }
+  return memory;
+}
+
+void write_host(const paddle::Tensor& tensor, const void* values, int64_t size_bytes) {
+  const Memory memory = host_memory_of(tensor, "write_host: the tensor");
+  if (memory.size_bytes != size_bytes) {
+    throw Failure("write_host: the array has " + std::to_string(size_bytes) + " bytes and the tensor " +
+                  std::to_string(memory.size_bytes) + " (" + describe(tensor) + ")");
+  }
+  std::memcpy(memory.address, values, static_cast<size_t>(size_bytes));
+}
+
+void poison(const paddle::Tensor& tensor, uint8_t byte) {
+  const Memory memory = host_memory_of(tensor, "poison: the tensor");
+  std::memset(memory.address, byte, static_cast<size_t>(memory.size_bytes));
+}
+
 paddle::Tensor pinned_tensor(const std::vector<int64_t>& shape, const std::string& dtype, bool mapped) {
   const phi::DataType type = dtype_named(dtype);
   const auto size_bytes = static_cast<size_t>(checked_size_bytes(shape, type));

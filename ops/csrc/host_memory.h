@@ -31,4 +31,8 @@ std::string memory_kind(const paddle::Tensor& tensor);
 // Queues a copy of equally many bytes on the stream; keeps no reference to either tensor.
 void copy_async(const paddle::Tensor& target, const paddle::Tensor& source, std::uintptr_t stream);
 
+// Overwrites all bytes of a tensor in host memory, with no fence; refuse one on the device, or another size.
+void write_host(const paddle::Tensor& tensor, const void* values, int64_t size_bytes);
+void poison(const paddle::Tensor& tensor, uint8_t byte);
+
 }  // namespace fdprof

@@ -49,15 +49,19 @@ void synchronize_stream(StreamHandle, int64_t) {}
 
 #endif
 
-void Stream::wait_event(const Event& event) const {
+void stream_wait(StreamHandle stream, const Event& event) {
   if (!event.recorded()) {
     throw Failure("Stream.wait_event: the event was never recorded, so the stream would not wait for anything",
                   "call record() first");
   }
 #ifdef PADDLE_WITH_CUDA
-  FDPROF_CUDA(cudaStreamWaitEvent(raw(handle_), static_cast<cudaEvent_t>(event.handle()), 0));
+  FDPROF_CUDA(cudaStreamWaitEvent(raw(stream), static_cast<cudaEvent_t>(event.handle()), 0));
+#else
+  static_cast<void>(stream);
 #endif
 }
+
+void Stream::wait_event(const Event& event) const { stream_wait(handle_, event); }
 
 void Stream::synchronize(int64_t timeout_ns) const { synchronize_stream(handle_, timeout_ns); }
 

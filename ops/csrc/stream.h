@@ -24,6 +24,9 @@ class Stream {
   StreamHandle handle_ = 0;
 };
 
+// Makes later work of the stream wait for a recorded event.
+void stream_wait(StreamHandle stream, const Event& event);
+
 // cudaStreamSynchronize under the watchdog.
 void synchronize_stream(StreamHandle stream, int64_t timeout_ns);
 

@@ -8,10 +8,12 @@ import pytest
 from fdprof.scenarios.protocol import Scenario
 
 from fdprof import plugins
-from fdprof.backends.protocol import DECODE_TENSORS, Backend, tensor_spec
-from fdprof.model import Group, Memory
+from fdprof.backends.protocol import Backend
+from fdprof.faults.protocol import Fault
+from fdprof.model import Group, HazardCode, Memory
 from fdprof.modes.protocol import Mode
 from fdprof.params import LoopParams
+from fdprof.scenario_check import check_scenario, load_scenario
 
 
 def _methods(protocol):
@@ -30,8 +32,9 @@ def test_a_mode_states_memory_fence_lag_and_source(name):
 
 @pytest.mark.parametrize("name", plugins.names("modes"))
 def test_a_mode_takes_the_calls_of_the_protocol(name):
-    """transfer and read have the protocol's parameters, by name and order."""
+    """Each method has the protocol's parameters, by name and order."""
     mode = plugins.load("modes", name)
+    assert issubclass(mode, Mode)
     for method in _methods(Mode):
         assert list(inspect.signature(getattr(Mode, method)).parameters) == list(
             inspect.signature(getattr(mode, method)).parameters
@@ -52,13 +55,12 @@ def test_a_scenario_states_source_parameters_and_groups(name):
 
 
 @pytest.mark.parametrize("name", plugins.names("scenarios"))
-def test_a_scenario_transfers_device_tensors_that_exist(name):
-    """Each tensor of a group is a decode tensor with its shape for this batch."""
-    scenario = plugins.load("scenarios", name)
-    for group in scenario.groups(scenario.params_type(sequences=5)):
-        for tensor in group.tensors:
-            assert tensor.name in DECODE_TENSORS
-            assert tensor_spec(tensor.name, 5) == tensor
+def test_a_scenario_declares_what_a_backend_can_carry(name):
+    """The check that a user's own scenario must pass, for one row and for many."""
+    scenario = load_scenario(name)
+    for sequences in (1, 5, 64):
+        params = scenario.params_type(sequences=sequences)
+        check_scenario(scenario.groups(params), scenario.stream(params, 9), scenario.has_prepare)
 
 
 @pytest.mark.parametrize("name", plugins.names("scenarios"))
@@ -66,7 +68,30 @@ def test_every_parameter_has_help_and_bounds_that_hold_its_default(name):
     """The command line makes its options from these."""
     for entry in dataclasses.fields(plugins.load("scenarios", name).params_type):
         assert entry.metadata["help"]
-        assert entry.metadata["low"] <= entry.default <= entry.metadata["high"]
+        if "choices" in entry.metadata:
+            assert entry.default in entry.metadata["choices"]
+        elif "low" in entry.metadata:
+            assert entry.metadata["low"] <= entry.default <= entry.metadata["high"]
+        else:
+            entry.metadata["parse"](entry.default, "--option")
+
+
+@pytest.mark.parametrize("name", plugins.names("faults"))
+def test_a_fault_states_its_hazard_where_it_shows_and_its_source(name):
+    """The laboratory runs it there, in a scenario and a correct mode that exist."""
+    fault = plugins.load("faults", name)
+    assert issubclass(fault, Fault)
+    assert isinstance(fault.hazard, HazardCode)
+    scenario, mode = fault.shows_in
+    assert scenario in plugins.names("scenarios") and mode in plugins.names("modes")
+    assert not plugins.load("modes", mode).is_control
+    assert name == fault.name()
+    assert fault.source
+
+
+def test_every_hazard_has_a_fault_that_shows_its_detector():
+    """A detector without one would be a claim that nothing tests."""
+    assert set(HazardCode) == {plugins.load("faults", name).hazard for name in plugins.names("faults")}
 
 
 @pytest.mark.parametrize("name", plugins.names("backends"))
@@ -78,10 +103,10 @@ def test_a_backend_says_what_is_missing_or_nothing(name):
 
 @pytest.mark.parametrize("name", plugins.names("backends"))
 def test_a_backend_offers_the_protocol_and_its_own_name(name):
-    """All methods of the protocol are there; clock_ns may be set when it is made."""
+    """All methods of the protocol are there; the two clocks may be set when it is made."""
     backend = plugins.load("backends", name)
     assert name == backend.name
-    assert _methods(Backend) - {"clock_ns"} <= set(dir(backend))
+    assert _methods(Backend) - {"clock_ns", "thread_cpu_ns"} <= set(dir(backend))
 
 
 def test_the_simulator_lacks_nothing(sim):
@@ -89,7 +114,7 @@ def test_the_simulator_lacks_nothing(sim):
     assert sim.missing() is None
 
 
-@pytest.mark.parametrize("kind", ["modes", "scenarios", "backends"])
+@pytest.mark.parametrize("kind", ["modes", "scenarios", "backends", "faults"])
 def test_every_plugin_file_says_what_it_is_in_its_docstring(kind):
     """The class or the module of a plugin is documented."""
     for name in plugins.names(kind):

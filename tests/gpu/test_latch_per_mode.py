@@ -6,12 +6,14 @@ import pytest
 from fdprof import plugins
 from fdprof.backends.protocol import LoopPlan
 from fdprof.params import LoopParams
-from fdprof.tokens import reference_stream
+from fdprof.tokens import Reference, StreamSpec
 
 pytestmark = pytest.mark.gpu
 
-PLAN = LoopPlan(sequences=64, seed=3, mean_length=8, last_step=9, max_steps=10, kernels=2, kernel_ns=10_000)
-RETURNS_AT_ONCE = {"sync": False, "sync-pinned": False, "async": True, "overlap": True, "unfenced": True}
+STREAM = StreamSpec(seed=3, sequences=64, mean_length=8, last_step=9)
+GROUP = plugins.load("scenarios", "stop_flag").groups(LoopParams())[0]
+PLAN = LoopPlan(STREAM, (GROUP,), max_steps=10, kernels=2, kernel_ns=np.full(10, 10_000, dtype=np.int64))
+RETURNS_AT_ONCE = {name: name not in ("sync", "sync-pinned") for name in plugins.names("modes")}
 
 
 @pytest.fixture(scope="module")
@@ -27,13 +29,12 @@ def test_a_transfer_returns_before_the_device_is_done_only_in_the_asynchronous_m
     from fdprof.ops import ops
 
     device = backend.open_loop(PLAN)
-    group = plugins.load("scenarios", "stop_flag").groups(LoopParams())[0]
-    mode = plugins.load("modes", name)(device, [group])
+    mode = plugins.load("modes", name)(device, [GROUP])
     latch = ops.Latch(1.0)
     latch.launch()
     device.forward()
     device.update()
-    mode.transfer(group, 0)
+    mode.transfer(GROUP, 0)
     returned_with_latch_shut = not latch.timed_out
     latch.release()
     assert RETURNS_AT_ONCE[name] == returned_with_latch_shut
@@ -41,22 +42,21 @@ def test_a_transfer_returns_before_the_device_is_done_only_in_the_asynchronous_m
     device.close()
 
 
-@pytest.mark.parametrize("name", ["async", "overlap"])
+@pytest.mark.parametrize("name", ["async", "overlap", "overlap-copy-stream", "mapped"])
 def test_the_fence_waits_for_the_device_and_then_the_tokens_are_right(backend, name):
     """With the latch shut the fence returns only once the latch has timed out, and the values are those of the step."""
     from fdprof.ops import ops
 
     device = backend.open_loop(PLAN)
-    group = plugins.load("scenarios", "stop_flag").groups(LoopParams())[0]
-    mode = plugins.load("modes", name)(device, [group])
+    mode = plugins.load("modes", name)(device, [GROUP])
     latch = ops.Latch(1.0)
     latch.launch()
     device.forward()
     device.update()
-    mode.transfer(group, 0)
-    values = mode.read(group, mode.lag)
+    mode.transfer(GROUP, 0)
+    values = mode.read(GROUP, mode.lag)
     assert latch.timed_out
-    expected = reference_stream(3, 64, 1, 9, 8).tokens[0]
+    expected = Reference(STREAM, (GROUP,), 1).tokens[0].reshape(-1)
     assert np.array_equal(expected, values["sampled_token_ids"].reshape(-1))
     device.close()
 
@@ -66,14 +66,13 @@ def test_an_unfenced_read_behind_a_shut_latch_is_stale(backend):
     from fdprof.ops import ops
 
     device = backend.open_loop(PLAN)
-    group = plugins.load("scenarios", "stop_flag").groups(LoopParams())[0]
-    mode = plugins.load("modes", "unfenced")(device, [group])
+    mode = plugins.load("modes", "unfenced")(device, [GROUP])
     latch = ops.Latch(5.0)
     latch.launch()
     device.forward()
     device.update()
-    mode.transfer(group, 0)
-    values = mode.read(group, 0)
+    mode.transfer(GROUP, 0)
+    values = mode.read(GROUP, 0)
     assert not latch.timed_out
     latch.release()
     assert not values["sampled_token_ids"].any()

@@ -17,9 +17,11 @@ def test_an_event_that_was_never_recorded_gives_no_answer(ops: Any) -> None:
         event.wait(1.0)
     with pytest.raises(ScenarioFailed, match=r"Stream\.wait_event: the event was never recorded"):
         ops.Stream().wait_event(event)
+    with pytest.raises(ScenarioFailed, match=r"the event was never recorded"):
+        ops.stream_wait(event)
 
 
-@pytest.mark.parametrize("wait", ["spin", "blocking"])
+@pytest.mark.parametrize("wait", ["spin", "blocking", "poll", "yield"])
 def test_a_recorded_event_completes(ops: Any, wait: str) -> None:
     """With nothing queued before it, wait returns and query is then true."""
     event = ops.Event(wait=wait)
@@ -57,7 +59,7 @@ def test_elapsed_ns_covers_the_work_between_two_events(ops: Any, make_loop: Any)
 
 def test_an_unknown_way_to_wait_is_refused(ops: Any) -> None:
     """ValueError naming the choices."""
-    with pytest.raises(ValueError, match="wait must be 'spin' or 'blocking', got 'sleep'"):
+    with pytest.raises(ValueError, match="wait must be 'spin', 'blocking', 'poll' or 'yield', got 'sleep'"):
         ops.Event(wait="sleep")
 
 
@@ -76,6 +78,16 @@ def test_a_stream_of_its_own_is_idle_at_first(ops: Any) -> None:
     assert stream.query() is True
     stream.synchronize(10.0)
     assert ops.built_for_cuda == (stream.handle != 0)
+
+
+def test_any_stream_can_wait_for_a_recorded_event(ops: Any) -> None:
+    """Paddle's current one by default; the host does not wait."""
+    event, stream = ops.Event(), ops.Stream()
+    event.record(stream.handle)
+    ops.stream_wait(event)
+    ops.stream_wait(event, stream)
+    ops.synchronize_current(10.0)
+    stream.synchronize(10.0)
 
 
 def test_align_clocks_lies_between_two_reads_of_the_host_clock(ops: Any) -> None:

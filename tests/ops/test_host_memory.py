@@ -109,6 +109,43 @@ def test_copies_of_unequal_sizes_are_refused(ops: Any, upload: Callable[..., Any
         ops.copy_async(host, upload(np.zeros(3, np.int64)))
 
 
+@pytest.mark.parametrize("memory", ["pinned_tensor", "paddle_pinned_tensor"])
+def test_write_host_copies_the_bytes_of_an_array(ops: Any, memory: str) -> None:
+    """Of any dtype and shape of as many bytes, into our pinned memory and Paddle's."""
+    tensor = getattr(ops, memory)([2, 3], "int32")
+    ops.write_host(tensor, np.arange(6, dtype=np.int32))
+    assert tensor.numpy().tolist() == [[0, 1, 2], [3, 4, 5]]
+    ops.write_host(tensor, np.zeros(3, dtype=np.int64))
+    assert tensor.numpy().tolist() == [[0, 0, 0], [0, 0, 0]]
+
+
+def test_write_host_refuses_other_sizes_and_scattered_arrays(ops: Any) -> None:
+    """The bytes must be one block, and fill the tensor."""
+    tensor = ops.pinned_tensor([4], "int32")
+    with pytest.raises(ScenarioFailed, match=r"the array has 20 bytes and the tensor 16 \(int32 \[4\]"):
+        ops.write_host(tensor, np.zeros(5, np.int32))
+    with pytest.raises(ValueError, match="contiguous"):
+        ops.write_host(tensor, np.zeros(8, np.int32)[::2])
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int32", "float32", "int64"])
+def test_poison_sets_every_byte(ops: Any, dtype: str) -> None:
+    """And numpy() shows the bytes as they are, also those of a bool."""
+    tensor = ops.pinned_tensor([3], dtype)
+    ops.poison(tensor, 0xA5)
+    assert {0xA5} == set(tensor.numpy().view(np.uint8).tolist())
+
+
+@pytest.mark.gpu
+def test_tensors_on_the_device_are_not_written_from_the_host(gpu_ops: Any, upload: Callable[..., Any]) -> None:
+    """A store there would crash the process."""
+    tensor = upload(np.zeros(4, np.int32))
+    with pytest.raises(ScenarioFailed, match="not in host memory"):
+        gpu_ops.write_host(tensor, np.zeros(4, np.int32))
+    with pytest.raises(ScenarioFailed, match="not in host memory"):
+        gpu_ops.poison(tensor, 0)
+
+
 def test_only_mapped_memory_has_a_device_address(ops: Any) -> None:
     """Without CUDA none has."""
     with pytest.raises(ScenarioFailed, match="device_pointer"):

@@ -1,7 +1,8 @@
 # ruff: noqa: SIM300 - the expected value stands first
 """fdprof.backends._des: the event simulator on cases worked out by hand.
 
-Gaps of these tests: kernel to kernel 1, kernel to copy 5, copy to copy 2, copy to kernel 3, after anything else 0.
+Gaps of these tests: kernel to kernel 1, kernel to copy 5, copy to copy 2, copy to kernel 3, after anything else 0;
+between the kernels of a graph 4.
 """
 
 import pytest
@@ -14,7 +15,7 @@ GAPS = {("kernel", "kernel"): 1, ("kernel", "copy"): 5, ("copy", "copy"): 2, ("c
 
 @pytest.fixture
 def simulator():
-    return Simulator(lambda before, after: GAPS.get((before, after), 0))
+    return Simulator(lambda before, after: GAPS.get((before, after), 0), graph_gap_ns=4)
 
 
 def _kernels(duration_ns, *issued_ns):
@@ -23,6 +24,14 @@ def _kernels(duration_ns, *issued_ns):
 
 def _copy(engine, duration_ns, issued_ns, effect=None):
     return Op("copy", duration_ns, (issued_ns,), effect, engine)
+
+
+def _event(issued_ns=0):
+    return Op("event", 0, (issued_ns,))
+
+
+def _wait(event, duration_ns, issued_ns=0):
+    return Op("wait", duration_ns, (issued_ns,), awaited=event)
 
 
 def test_a_kernel_on_an_idle_device_starts_when_it_was_issued(simulator):
@@ -173,11 +182,127 @@ def test_a_latch_holds_what_is_queued_behind_it(simulator):
 
 
 def test_pending_launches_fall_when_their_kernels_have_ended(simulator):
-    """A launch of two kernels counts until the second has ended."""
+    """A launch of two kernels counts two until the second has ended."""
     stream = Stream()
-    stream.pending_launches = 2
     simulator.queue(stream, _kernels(10, 0, 0))
     simulator.advance(20)
     assert 2 == stream.pending_launches
     simulator.advance(1)  # 0-10, gap 1, 11-21
     assert 0 == stream.pending_launches
+
+
+def test_a_graph_is_one_launch_with_a_gap_of_its_own(simulator):
+    """Three kernels of a graph stand 4 apart, and the next kernel the usual 1; the graph counts as one launch."""
+    # 0-10, 14-24, 28-38; then 39-49.
+    stream = Stream()
+    graph = simulator.queue(stream, Op("kernel", 10, (0, 0, 0), is_graph=True))
+    after = simulator.queue(stream, _kernels(10, 0))
+    assert 2 == stream.pending_launches
+    simulator.advance(38)
+    assert 1 == stream.pending_launches
+    simulator.advance(100)
+    assert ([0, 14, 28], [10, 24, 38], [39]) == (graph.starts_ns, graph.ends_ns, after.starts_ns)
+
+
+def test_a_stream_waits_for_an_event_of_another(simulator):
+    """The news of an event at 20 takes 6: work behind the wait starts at 26, with no gap added."""
+    made = simulator.queue(first := Stream(), _kernels(20, 0))
+    event = simulator.queue(first, _event())
+    simulator.queue(second := Stream(), _wait(event, 6))
+    copy = simulator.queue(second, _copy(Engine(), 4, 0))
+    simulator.advance(100)
+    assert (20, 20, [26], 30) == (made.end_ns, event.end_ns, copy.starts_ns, copy.end_ns)
+
+
+def test_the_stream_that_is_waited_for_goes_on(simulator):
+    """A copy in a second stream opens no gap between the kernels of the first."""
+    # kernels 0-10 and 11-21; copy 10 + 2 = 12-32.
+    first, second = Stream(), Stream()
+    simulator.queue(first, _kernels(10, 0))
+    event = simulator.queue(first, _event())
+    next_kernel = simulator.queue(first, _kernels(10, 0))
+    simulator.queue(second, _wait(event, 2))
+    copy = simulator.queue(second, _copy(Engine(), 20, 0))
+    simulator.advance(100)
+    assert ([11], [12]) == (next_kernel.starts_ns, copy.starts_ns)
+
+
+def test_a_wait_for_an_event_long_done_holds_nothing(simulator):
+    """The event was done at 0: the second stream's next kernel keeps its own gap, 1 after the one before."""
+    event = simulator.queue(Stream(), _event())
+    stream = Stream()
+    simulator.queue(stream, _kernels(10, 0))
+    simulator.advance(1)
+    simulator.queue(stream, _wait(event, 6, 1))
+    after = simulator.queue(stream, _kernels(10, 1))
+    simulator.advance(100)
+    assert [11] == after.starts_ns
+
+
+def test_an_event_behind_a_wait_ends_with_it(simulator):
+    """An event recorded in a stream that waits until 26 is not done before 26."""
+    simulator.queue(first := Stream(), _kernels(20, 0))
+    event = simulator.queue(first, _event())
+    simulator.queue(second := Stream(), _wait(event, 6))
+    behind = simulator.queue(second, _event())
+    simulator.advance(100)
+    assert 26 == behind.end_ns
+
+
+def test_a_wait_is_issued_by_the_host(simulator):
+    """Told at 40 to wait for an event of 20, an idle stream goes on at 40."""
+    simulator.queue(first := Stream(), _kernels(20, 0))
+    event = simulator.queue(first, _event())
+    simulator.queue(second := Stream(), _wait(event, 6, 40))
+    behind = simulator.queue(second, _kernels(10, 0))
+    simulator.advance(100)
+    assert [40] == behind.starts_ns
+
+
+def test_copies_of_both_directions_run_at_the_same_time(simulator):
+    """Each direction has an engine of its own."""
+    down = simulator.queue(Stream(), _copy(Engine(), 10, 0))
+    up = simulator.queue(Stream(), _copy(Engine(), 10, 0))
+    simulator.advance(100)
+    assert ([0], [0]) == (down.starts_ns, up.starts_ns)
+
+
+def test_a_stream_that_waits_behind_a_closed_latch_fails_by_timeout(simulator):
+    """Nothing opens the latch, so the event is never done and the wait for the second stream fails."""
+    simulator.queue(first := Stream(), Op("latch", 0, (0,)))
+    event = simulator.queue(first, _event())
+    simulator.queue(second := Stream(), _wait(event, 6))
+    behind = simulator.queue(second, _kernels(10, 0))
+    with pytest.raises(ScenarioFailed, match="the fence did not end within 1 s"):
+        simulator.block_until(lambda: behind.end_ns is not None, 1_000_000_000, "the fence")
+
+
+def test_a_latch_opened_before_the_stream_comes_to_it_holds_nothing(simulator):
+    """Opened at 3 while a kernel runs until 10, it lets the next kernel start at 10."""
+    stream = Stream()
+    simulator.queue(stream, _kernels(10, 0))
+    latch = simulator.queue(stream, Op("latch", 0, (0,)))
+    after = simulator.queue(stream, _kernels(10, 0))
+    simulator.advance(3)
+    simulator.end_latch(stream, latch)
+    simulator.advance(100)
+    assert (10, [10]) == (latch.end_ns, after.starts_ns)
+
+
+def test_the_early_part_of_a_copy_happens_so_long_after_its_start(simulator):
+    """A copy that runs 5-15 does its early part at 5 + 4."""
+    seen = []
+    op = _copy(Engine(), 10, 5)
+    op.early = (4, lambda: seen.append("early"))
+    simulator.queue(Stream(), op)
+    simulator.advance(8)
+    assert [] == seen
+    simulator.advance(1)
+    assert (["early"], None) == (seen, op.end_ns)
+
+
+def test_blocking_returns_how_long_it_took(simulator):
+    """Blocked at 2 for work that ends at 10: 8."""
+    op = simulator.queue(Stream(), _kernels(10, 0))
+    simulator.advance(2)
+    assert 8 == simulator.block_until(lambda: op.end_ns is not None, 100, "the work")

@@ -18,7 +18,7 @@ def clock(build):
 
 @pytest.fixture
 def recorder(clock):
-    return Recorder(clock)
+    return Recorder(clock, clock)
 
 
 @pytest.fixture

@@ -72,7 +72,7 @@ def test_a_side_with_wrong_tokens_is_not_equal(build):
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("scenario", "other"), ("backend", "paddle"), ("params", {"sequences": 3})],
+    [("scenario", "other"), ("backend", "paddle"), ("params", {"sequences": 3, "kernels": 1})],
 )
 def test_runs_that_differ_in_more_than_the_mode_are_not_comparable(build, field, value):
     """The message names what differs."""

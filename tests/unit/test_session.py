@@ -85,12 +85,12 @@ def test_bounds_themselves_are_allowed():
 @pytest.mark.parametrize(
     ("message", "changes"),
     [
-        ("need 20,020,000 stamps", {"steps": 20_000, "warmup": 0, "kernels": 1000}),
-        ("make 131,072,000 tokens", {"steps": 2000, "warmup": 0, "sequences": 65_536}),
+        ("need 20,040,000 stamps", {"steps": 20_000, "warmup": 0, "kernels": 1000}),
+        ("move 65,537 values each make 131,074,000", {"steps": 2000, "warmup": 0, "sequences": 65_536}),
     ],
 )
 def test_a_block_too_large_for_memory_is_refused_before_it_runs(make_session, message, changes):
-    """20,000 x 1,001 stamps and 2,000 x 65,536 tokens are above what is kept."""
+    """20,000 x 1,002 stamps, and 2,000 x (65,536 tokens and a flag), are above what is kept."""
     with pytest.raises(UsageError, match=message):
         make_session(**changes)
 

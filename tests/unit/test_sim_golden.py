@@ -136,12 +136,21 @@ def test_a_full_launch_queue_blocks_the_launching_call(monkeypatch, build):
 
     from fdprof.backends.protocol import LoopPlan
     from fdprof.backends.sim import SimBackend
+    from fdprof.tokens import StreamSpec
 
     profile = build.round_profile()
     profile = dataclasses.replace(profile, card=dataclasses.replace(profile.card, launch_queue_depth=3))
     monkeypatch.setattr("fdprof.backends.sim.load_profile", lambda name: profile)
     backend = SimBackend(30)
-    loop = backend.open_loop(LoopPlan(SEQUENCES, 0, 8, 9, 10, kernels=2, kernel_ns=1000))
+    loop = backend.open_loop(
+        LoopPlan(
+            StreamSpec(seed=0, sequences=SEQUENCES, mean_length=8, last_step=9),
+            (build.outputs(SEQUENCES),),
+            max_steps=10,
+            kernels=2,
+            kernel_ns=np.full(10, 1000),
+        )
+    )
     loop.forward()
     loop.update()
     assert 180 == backend.clock_ns()

@@ -6,13 +6,21 @@ import pytest
 
 from fdprof.model import WrongValue
 from fdprof.modes.protocol import Values
-from fdprof.token_check import check_tokens
-from fdprof.tokens import IDLE_TOKEN, TokenStream
+from fdprof.token_check import Read, check_tokens
+from fdprof.tokens import IDLE_TOKEN, StreamSpec
 
 LAST = 3
 ROWS = [[80, 160], [81, 161], [82, 162], [3, 3], [IDLE_TOKEN, IDLE_TOKEN]]
 FLAGS = [True, True, True, False, False]
-REFERENCE = TokenStream(np.array(ROWS), np.array(FLAGS))
+
+
+class _Reference:
+    """A reference of the rows above."""
+
+    spec = StreamSpec(seed=0, sequences=2, mean_length=1, last_step=LAST)
+
+    def stream(self, tensor):
+        return np.array(ROWS) if tensor.name == "sampled_token_ids" else np.array(FLAGS)[:, None]
 
 
 @pytest.fixture
@@ -20,12 +28,17 @@ def check(build):
     """Return the check and the READS rows of (value step, tokens, flag) reads, each made in its value's step."""
     group = build.outputs(2)
 
-    def run(reads, launched=LAST + 1, stop_seen=True):
+    def run(reads, launched=LAST + 1, stop_seen=True, poisoned=frozenset()):
         listed = [
-            (step, group, Values(step, {"sampled_token_ids": np.array(tokens)[:, None], "not_need_stop": flag}))
+            Read(
+                step,
+                group,
+                Values(step, {"sampled_token_ids": np.array(tokens)[:, None], "not_need_stop": flag}),
+                poisoned,
+            )
             for step, tokens, flag in reads
         ]
-        result, table = check_tokens((group,), listed, REFERENCE, LAST, launched, stop_seen)
+        result, table = check_tokens((group,), listed, _Reference(), launched, stop_seen)
         return result, list(zip(*(table[name].tolist() for name in table.columns), strict=True))
 
     return run
@@ -127,3 +140,19 @@ def test_a_stop_that_was_not_seen_is_not_right(check):
     got, _ = check(_right(0, 1, 2, 3), stop_seen=False)
     assert got.values == got.right
     assert not got.is_right
+
+
+def test_poison_is_stale_even_where_the_flag_reads_as_true(check):
+    """The flag's byte was the poison, which reads as True like the reference: one stale value of each read."""
+    got, rows = check(_right(0, 1, 2, 3), poisoned=frozenset({"not_need_stop"}))
+    # At step 3 the reference is False: what came out as False can be no poison, and is counted as wrong.
+    assert (12, 8, 3, 1) == (got.values, got.right, got.stale_reads, got.wrong_reads)
+    assert (0, 0, 0, 2, 1, 0) == rows[0]
+    assert not got.is_right
+
+
+def test_poison_in_an_array_is_stale(check):
+    """All bytes 0xA5 are no value of any step: the copy had not reached that row."""
+    poison = int(np.frombuffer(b"\xa5" * 8, dtype=np.int64)[0])
+    _, rows = check([*_right(0), (1, [poison, 161], True), *_right(2, 3)])
+    assert (1, 1, 0, 2, 1, 0) == rows[1]

@@ -4,17 +4,21 @@
 #include <cstdint>
 
 #include "../clock_alignment.h"
-#include "../decode_row.h"
+#include "../decode_step.h"
 #include "../device.h"
 #include "../latch.h"
 
 namespace fdprof::cuda {
 
-// Spins for kernel_ns of %globaltimer and writes its start and end to stamps[0] and stamps[1].
-void launch_spin(StreamHandle stream, int64_t* stamps, int64_t kernel_ns, const volatile uint32_t* abort);
+// Spins for the step's kernel_ns of %globaltimer.  The step and the place of its stamps are read on the device, so
+// that a captured launch can be replayed.
+void launch_spin(StreamHandle stream, const DecodeState& state, int64_t kernel, const volatile uint32_t* abort);
 
-// Samples and advances every row once; stamps as above.
-void launch_update(StreamHandle stream, const DecodeState& state, int64_t* stamps);
+// prepare_step and update_step in one block; `work` is the longest loop that its threads share.
+void launch_prepare(StreamHandle stream, const DecodeState& state, const Payloads& payloads, const Inbox& inbox,
+                    const Outbox& outbox, int64_t work);
+void launch_update(StreamHandle stream, const DecodeState& state, const Payloads& payloads, const Outbox& outbox,
+                   int64_t launch_tokens, int64_t work);
 
 void launch_latch(StreamHandle stream, LatchWords* words, int64_t timeout_ns, const volatile uint32_t* abort);
 

@@ -1,0 +1,139 @@
+"""Loads a scenario and says what is wrong with it, before anything runs: it may be a user's own."""
+
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from fdprof import plugins
+from fdprof.backends.protocol import MADE_IN_PREPARE, MADE_IN_UPDATE, tensor_spec
+from fdprof.errors import ScenarioFailed, UsageError
+from fdprof.model import Direction, Group, Memory, Producer, TensorSpec
+from fdprof.params import LoopParams
+from fdprof.scenarios.protocol import Scenario
+from fdprof.tokens import INSERT_TASK, PAYLOAD_DTYPES, StreamSpec
+
+MAX_PAYLOADS = 16
+MAX_SENT = 40
+"""Tensors that the decode kernels take as arguments (ops/csrc/decode_row.h)."""
+
+_WORD_BYTES = 4
+
+_USER_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NameError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+)
+
+
+def load_scenario(name: str) -> Scenario:
+    """Return a scenario by its name, or by the path of its file; UsageError when there is none."""
+    found = plugins.load("scenarios", name)
+    if not isinstance(found, Scenario):
+        raise UsageError(
+            f"{name}: SCENARIO is a {type(found).__name__}, expected an object of a class derived from Scenario",
+            "class MyLoop(Scenario): ...; SCENARIO = MyLoop()",
+        )
+    if not issubclass(found.params_type, LoopParams):
+        raise UsageError(f"{name}: params_type is not a LoopParams", "derive it: class MyParams(LoopParams)")
+    return found
+
+
+@contextmanager
+def blamed_on(name: str, where: str) -> Iterator[None]:
+    """Turn what a user's file raises into ScenarioFailed with its line; fdprof's own scenarios are left alone."""
+    if not plugins.is_path(name):
+        yield
+        return
+    try:
+        yield
+    except _USER_ERRORS as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        line = next((f.lineno for f in reversed(frames) if Path(f.filename).name == Path(name).name), None)
+        raise ScenarioFailed(
+            f"{name}, line {line}, {where}: {type(error).__name__}: {error}", "correct the file"
+        ) from error
+
+
+def check_scenario(groups: Sequence[Group], stream: StreamSpec, has_prepare: bool) -> None:
+    """Raise UsageError for the first declaration that no backend could carry out."""
+    if not groups:
+        raise _refused("it declares no group", "return at least one Group from groups()")
+    _check_unique([group.name for group in groups], "group")
+    _check_unique([tensor.name for group in groups for tensor in group.tensors], "tensor")
+    if stream.draft_tokens and stream.kv_block_tokens:
+        raise _refused("it drafts tokens and pauses for KV-cache blocks", "set one of the two in stream()")
+    for group in groups:
+        if not group.tensors:
+            raise _refused(f"group {group.name} has no tensors", "give it some, or leave it out")
+        if (group.direction is Direction.TO_DEVICE or group.made_by is Producer.PREPARE) and not has_prepare:
+            raise _refused(
+                f"group {group.name} belongs to the pre-processing, which the scenario does not have",
+                "set has_prepare = True and call loop.prepare() in each step",
+            )
+        if group.op_memory not in (None, Memory.PAGEABLE, Memory.PINNED):
+            raise _refused(f"group {group.name} has op_memory {group.op_memory}", "give pageable or pinned memory")
+        for tensor in group.tensors:
+            _check_tensor(tensor, group, stream)
+    _check_counts(groups, stream)
+
+
+def _check_unique(names: Sequence[str], what: str) -> None:
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise _refused(f"{what} {twice} is declared twice", "give each its own name")
+
+
+def _check_tensor(tensor: TensorSpec, group: Group, stream: StreamSpec) -> None:
+    if tensor.dtype not in PAYLOAD_DTYPES or tensor.elements < 1:
+        raise _refused(
+            f"tensor {tensor.name} is {tensor.dtype} {list(tensor.shape)}",
+            f"use one of {', '.join(PAYLOAD_DTYPES)}, and extents of at least 1",
+        )
+    if group.direction is Direction.TO_DEVICE:
+        if tensor.size_bytes % _WORD_BYTES:
+            raise _refused(f"tensor {tensor.name} has {tensor.size_bytes} B", "send whole words of 4 B")
+        return
+    for names, producer in ((MADE_IN_PREPARE, Producer.PREPARE), (MADE_IN_UPDATE, Producer.UPDATE)):
+        if tensor.name not in names:
+            continue
+        expected = tensor_spec(tensor.name, stream.sequences, stream.draft_tokens)
+        if tensor != expected:
+            raise _refused(
+                f"tensor {tensor.name} is {tensor.dtype} {list(tensor.shape)}, "
+                f"expected {expected.dtype} {list(expected.shape)}",
+                "make it with tensor_spec(name, params.sequences)",
+            )
+        if group.made_by is not producer:
+            raise _refused(
+                f"tensor {tensor.name} is in group {group.name}, made by {group.made_by.value}",
+                f"give its group made_by=Producer.{producer.name}",
+            )
+
+
+def _check_counts(groups: Sequence[Group], stream: StreamSpec) -> None:
+    known = MADE_IN_PREPARE | MADE_IN_UPDATE
+    to_host = [t for group in groups if group.direction is Direction.TO_HOST for t in group.tensors]
+    sent = [t for group in groups if group.direction is Direction.TO_DEVICE for t in group.tensors]
+    if not to_host:
+        raise _refused("nothing goes to the host", "declare a group that does: the loop must learn when to stop")
+    payloads = [tensor for tensor in to_host if tensor.name not in known]
+    for found, limit in ((payloads, MAX_PAYLOADS), (sent, MAX_SENT)):
+        if len(found) > limit:
+            raise _refused(f"{len(found)} tensors like {found[0].name}, at most {limit} can be had", "join some")
+    has_task = any(tensor == TensorSpec(INSERT_TASK, (4,), "int64") for tensor in sent)
+    if bool(sent) != bool(stream.insert_every) or bool(sent) != has_task:
+        raise _refused(
+            f"insert_every is {stream.insert_every} and {len(sent)} tensors go to the device",
+            f"what goes to the device belongs to an inserted request: declare {INSERT_TASK} (int64 [4]) among them, "
+            "and set insert_every in stream()",
+        )
+
+
+def _refused(what: str, hint: str) -> UsageError:
+    return UsageError(f"the scenario cannot run: {what}", hint)
