@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, in one command: results go to the folder given.
-# usage: benchmarks/gpu_session.sh OUT [PART ...]      parts: doctor tests scenarios costs waits hazards table record nsys
+# usage: benchmarks/gpu_session.sh OUT [PART ...]      parts: doctor tests scenarios reversed costs waits hazards table record nsys
 set -u
 out=$1
 shift
-parts=${*:-doctor tests scenarios costs waits hazards table record nsys}
+parts=${*:-doctor tests scenarios reversed costs waits hazards table record nsys}
 mkdir -p "$out"
 export PYTHONUNBUFFERED=1
 for part in $parts; do
@@ -15,6 +15,10 @@ for part in $parts; do
     scenarios)
         timeout 240 python3 benchmarks/scenario_table.py --backend paddle -o "$out/scenario_table.json" |
             tee "$out/scenario_table.txt"
+        ;;
+    reversed)
+        timeout 240 python3 benchmarks/scenario_table.py --backend paddle --reverse -o "$out/scenario_table_reversed.json" |
+            tee "$out/scenario_table_reversed.txt"
         ;;
     costs)
         timeout 100 python3 benchmarks/transfer_cost.py --backend paddle -o "$out/transfer_cost.json" |

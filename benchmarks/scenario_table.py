@@ -2,9 +2,9 @@
 
 usage: python benchmarks/scenario_table.py --backend paddle|sim -o RESULT.json
 
-Four loops: device work 1000 µs with the default host work (schedule 120, save_output 80), its kernels launched one by
-one and as one CUDA graph; the same with all 200 µs of host work before the read; and device work 200 µs with half of the
-host work, as a graph.
+Four loops: device work 1000 µs with the default host work (schedule 120, save_output 80), its kernels launched one
+by one and as one CUDA graph; the same with all 200 µs of host work before the read; and device work 200 µs with half
+of the host work, as a graph.
 """
 
 import argparse
@@ -36,13 +36,15 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--blocks", type=int, default=2)
+    parser.add_argument("--reverse", action="store_true", help="last loop and last scenario first")
     options = parser.parse_args()
     backend, _ = open_backend(options.backend, 30.0)
     modes = plugins.names("modes")
     cells = []
     environment = None
-    for launch, device, schedule, save in LOOPS:
-        for scenario in plugins.names("scenarios"):
+    order = -1 if options.reverse else 1
+    for launch, device, schedule, save in LOOPS[::order]:
+        for scenario in plugins.names("scenarios")[::order]:
             params_type = plugins.load("scenarios", scenario).params_type
             params = params_type(device_us=device, schedule_us=schedule, save_output_us=save, launch=launch)
             session = Session(backend, scenario, params, Extent(steps=options.steps, warmup=20))

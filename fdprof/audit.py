@@ -97,7 +97,7 @@ class Audit:
     def prepare(self) -> None:
         self._device.prepare()
         self._note(Act.PREPARE)
-        self._note_published(Producer.PREPARE)
+        self._note_published(Producer.PREPARE, None)
 
     def forward(self) -> None:
         self._device.forward()
@@ -106,14 +106,14 @@ class Audit:
     def update(self, launch_tokens: int = -1, stream: Stream | None = None) -> None:
         self._device.update(launch_tokens, stream)
         self._note(Act.UPDATE, stream, detail=launch_tokens)
-        self._note_published(Producer.UPDATE)
+        self._note_published(Producer.UPDATE, stream)
 
-    def _note_published(self, producer: Producer) -> None:
+    def _note_published(self, producer: Producer, stream: Stream | None) -> None:
         for published in self._published:
             if published.group.made_by is producer:
                 buffers = published.slots[self.step % len(published.slots)]
                 for buffer in buffers:
-                    self._note(Act.PUBLISH, None, buffer.spec, buffer, published.number)
+                    self._note(Act.PUBLISH, stream, buffer.spec, buffer, published.number)
 
     def host_buffer(self, spec: TensorSpec, memory: Memory) -> HostBuffer:
         buffer = self._device.host_buffer(spec, memory)

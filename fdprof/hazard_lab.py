@@ -52,13 +52,14 @@ class CaseCount:
     case: Case
     runs: int = 0
     fired: Counter[HazardCode] = field(default_factory=Counter)
+    reported: int = 0  # runs in which any detector fired
     not_right: int = 0
 
     @property
     def found(self) -> int:
         """Runs in which the expected hazard was reported; of a case without a fault, in which nothing was."""
         if self.case.expected is None:
-            return self.runs if not self.fired else self.runs - max(self.fired.values())
+            return self.runs - self.reported
         return self.fired[self.case.expected]
 
     @property
@@ -117,7 +118,9 @@ def run_case(
         for seed in seeds:
             backend.disturb(seed)
             block = session.block(case.mode, count.runs)
-            count.fired.update({hazard.code for hazard in find_hazards(block, groups)})
+            fired = {hazard.code for hazard in find_hazards(block, groups)}
+            count.fired.update(fired)
+            count.reported += bool(fired)
             count.not_right += not block.tokens.is_right
             count.runs += 1
     finally:

@@ -211,8 +211,8 @@ class HazardCode(Enum):
 class Hazard:
     """One act that the order of a block did not make safe.
 
-    `is_proved`: a value that was not right was read in the same step from the same tensor or its group; otherwise the
-    harm is possible by the order of the acts, and this time the timing prevented it or nothing looked.
+    `is_proved`: a value that was not right was read in the same step; otherwise the harm is possible by the order of
+    the acts, and this time the timing prevented it or nothing looked.
     """
 
     code: HazardCode

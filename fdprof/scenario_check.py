@@ -23,9 +23,11 @@ _USER_ERRORS = (
     ArithmeticError,
     AssertionError,
     AttributeError,
+    ImportError,
     LookupError,
     NameError,
-    NotImplementedError,
+    OSError,
+    RuntimeError,  # NotImplementedError among them
     TypeError,
     ValueError,
 )
@@ -39,7 +41,7 @@ def load_scenario(name: str) -> Scenario:
             f"{name}: SCENARIO is a {type(found).__name__}, expected an object of a class derived from Scenario",
             "class MyLoop(Scenario): ...; SCENARIO = MyLoop()",
         )
-    if not issubclass(found.params_type, LoopParams):
+    if not isinstance(found.params_type, type) or not issubclass(found.params_type, LoopParams):
         raise UsageError(f"{name}: params_type is not a LoopParams", "derive it: class MyParams(LoopParams)")
     return found
 
@@ -55,9 +57,8 @@ def blamed_on(name: str, where: str) -> Iterator[None]:
     except _USER_ERRORS as error:
         frames = traceback.extract_tb(error.__traceback__)
         line = next((f.lineno for f in reversed(frames) if Path(f.filename).name == Path(name).name), None)
-        raise ScenarioFailed(
-            f"{name}, line {line}, {where}: {type(error).__name__}: {error}", "correct the file"
-        ) from error
+        place = name if line is None else f"{name}, line {line}"
+        raise ScenarioFailed(f"{place}, {where}: {type(error).__name__}: {error}", "correct the file") from error
 
 
 def check_scenario(groups: Sequence[Group], stream: StreamSpec, has_prepare: bool) -> None:
@@ -90,7 +91,7 @@ def _check_unique(names: Sequence[str], what: str) -> None:
 
 
 def _check_tensor(tensor: TensorSpec, group: Group, stream: StreamSpec) -> None:
-    if tensor.dtype not in PAYLOAD_DTYPES or tensor.elements < 1:
+    if tensor.dtype not in PAYLOAD_DTYPES or any(extent < 1 for extent in tensor.shape):
         raise _refused(
             f"tensor {tensor.name} is {tensor.dtype} {list(tensor.shape)}",
             f"use one of {', '.join(PAYLOAD_DTYPES)}, and extents of at least 1",

@@ -75,7 +75,7 @@ class Session:
         with blamed_on(scenario_name, "its declarations"):
             self._groups = tuple(self._scenario.groups(params))
             self._stream = self._scenario.stream(params, extent.last_step)
-        check_scenario(self._groups, self._stream, self._scenario.has_prepare)
+            check_scenario(self._groups, self._stream, self._scenario.has_prepare)
         self._fault: type[Fault] | None = None if fault is None else plugins.load("faults", fault)
         self._is_audited = audit or fault is not None
         self._modes: dict[str, type[Mode]] = {}

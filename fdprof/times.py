@@ -56,12 +56,6 @@ class Times:
             drawn = mean_ns * generator.lognormal(-(sigma**2) / 2, sigma, count)
         return np.asarray(np.maximum(np.rint(drawn), 0), dtype=np.int64)
 
-    def mean_ns(self, mean_ns: int) -> int:
-        """Return the mean that `draw` tends to (of a normal one: before the cut at 0)."""
-        if self.kind == "recorded":
-            return round(sum(self.recorded_us) / len(self.recorded_us) * NS_PER_US)
-        return mean_ns
-
 
 def parse_times(text: str, option: str) -> Times:
     """Return what an option of times asks for; UsageError, naming the option, when it asks for nothing known."""

@@ -86,7 +86,8 @@ def _check_tensor(tensor: TensorSpec, read: Read, reference: Reference, count: _
     stream = reference.stream(tensor)
     got = np.asarray(read.values[tensor.name]).reshape(-1)
     expected = stream[step]
-    differs = got != expected
+    # NumPy takes a poisoned byte of a bool tensor for True.
+    differs = (got != expected) | _is_poison(got)
     # A flag is one byte, and a poisoned one reads as True: the byte that was seen decides, not what it came out as.
     if tensor.size_bytes == 1 and tensor.name in read.poisoned:
         differs = np.ones_like(differs)
@@ -114,6 +115,9 @@ def _is_stale(got: npt.NDArray[Any], stream: npt.NDArray[Any], step: int) -> npt
     earlier = stream[max(0, step - _LOOK_BACK_STEPS) : step]
     is_flag = stream.dtype == np.bool_
     initial = got == (1 if is_flag else 0)
+    return np.asarray((earlier == got).any(axis=0) | initial | _is_poison(got), dtype=np.bool_)
+
+
+def _is_poison(got: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     raw = np.ascontiguousarray(got).view(np.uint8).reshape(got.size, got.itemsize)
-    poison = (raw == POISON_BYTE).all(axis=1)
-    return np.asarray((earlier == got).any(axis=0) | initial | poison, dtype=np.bool_)
+    return np.asarray((raw == POISON_BYTE).all(axis=1), dtype=np.bool_)

@@ -62,7 +62,7 @@ class Scenario:
 
     def groups(self, params: Any) -> tuple[Group, ...]:
         """Return the transfers of a step, grouped as the engine groups them."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no groups()")
 
     def stream(self, params: Any, last_step: int) -> StreamSpec:
         """Return what shapes the token stream: here, rows that make one token a step and never pause."""
@@ -72,4 +72,4 @@ class Scenario:
 
     def step(self, loop: Loop, k: int) -> None:
         """Do step k."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no step()")

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fdprof.model import Act, Block, Direction, Group, Hazard, HazardCode, Producer
+from fdprof.model import Act, Block, Direction, Group, Hazard, HazardCode, Memory, Producer
 
 Clock = dict[int, int]
 """By stream, the number of the newest operation known to be done or to come first."""
 
 _ACTS = list(Act)
+_PAGEABLE = list(Memory).index(Memory.PAGEABLE)
 _COMPUTE, _HOST = 0, -1
 
 
@@ -41,11 +42,21 @@ class _Guard:
 
 @dataclass(slots=True)
 class _Buffer:
+    is_pageable: bool = False
     landing: _Work | None = None  # the newest copy into it
     guard: _Guard | None = None
     is_unread: bool = False
     is_overwritten: bool = False  # before it was read
     leaving: list[_Work] = field(default_factory=list)  # copies out of it
+
+
+@dataclass(slots=True)
+class _Published:
+    """One step's publication of a group: what came before its kernel, and the buffers that kernel writes."""
+
+    before: Clock
+    work: _Work
+    buffers: list[_Buffer] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -114,8 +125,10 @@ class _Follower:
         self._unguarded: dict[int, list[_Buffer]] = {}  # by stream, copied since its last record
         self._buffers: dict[int, _Buffer] = {}
         self._tensors: dict[int, _Tensor] = {}
-        self._published: dict[tuple[int, int], _Work] = {}
+        self._kernel_before: Clock = {}  # what came before the newest kernel that makes tensors
+        self._published: dict[tuple[int, int], _Published] = {}
         self._waited: set[int] | None = None  # events waited for straight before the reads that follow
+        self._before_waits: Clock = {}  # what the host knew before them
 
     def follow(self, row: _Row) -> None:
         """Take in the next act."""
@@ -155,6 +168,7 @@ class _Follower:
     def _run_kernel(self, row: _Row) -> None:
         """Let the kernel overwrite its tensors: nothing may still be reading them."""
         work, before = self._queue(row.stream)
+        self._kernel_before = before
         if row.act is Act.PREPARE:
             for number in self._inbox:
                 self._read_tensor(number, row, work, before)
@@ -165,7 +179,8 @@ class _Follower:
         # The acts between the kernel and this one are other publications of it, so the kernel is the newest.
         work = _Work(row.stream, self._issued[row.stream])
         self._land(row, work)
-        self._published[row.event, row.step] = work
+        published = self._published.setdefault((row.event, row.step), _Published(self._kernel_before, work))
+        published.buffers.append(self._buffer(row.buffer))
 
     # Copies
 
@@ -173,7 +188,11 @@ class _Follower:
         work, before = self._queue(row.stream)
         self._read_tensor(row.tensor, row, work, before)
         self._land(row, work)
-        self._unguarded.setdefault(row.stream, []).append(self._buffer(row.buffer))
+        buffer = self._buffer(row.buffer)
+        self._unguarded.setdefault(row.stream, []).append(buffer)
+        if buffer.is_pageable:
+            # Asynchronous in name: the call returns when the bytes are there (CUDA runtime API, memcpy behaviour).
+            _join(self._clocks[_HOST], self._clock(row.stream))
 
     def _land(self, row: _Row, work: _Work) -> None:
         """Let the work write the buffer: what is in it must have been read."""
@@ -227,15 +246,25 @@ class _Follower:
         _join(self._clock(row.stream), self._events[row.event])
 
     def _wait(self, row: _Row) -> None:
+        self._begin_waits()
         _join(self._clocks[_HOST], self._events[row.event])
         self._waited = (self._waited or set()) | {row.event}
+
+    def _begin_waits(self) -> None:
+        if self._waited is None:
+            self._before_waits = dict(self._clocks[_HOST])
 
     def _synchronize(self, row: _Row) -> None:
         _join(self._clocks[_HOST], self._clock(_COMPUTE))
 
     def _poll(self, row: _Row) -> None:
-        work = self._published[row.event, row.detail]
-        _join(self._clocks[_HOST], {work.stream: work.number})
+        # The number says that these values are there and that the kernel had begun, not that it has ended.
+        self._begin_waits()
+        published = self._published[row.event, row.detail]
+        _join(self._clocks[_HOST], published.before)
+        for buffer in published.buffers:
+            if buffer.landing == published.work:
+                buffer.landing = None
         self._waited = self._waited or set()
 
     # Host memory
@@ -247,12 +276,13 @@ class _Follower:
             buffer.is_overwritten = False
             return
         buffer.is_unread = False
-        if buffer.landing is not None and not buffer.landing.is_in(known):
-            code = HazardCode.READ_BEFORE_FENCE if self._waited is None else HazardCode.WRONG_EVENT
-            self._report(code, row)
+        if buffer.landing is None or (self._waited is not None and buffer.landing.is_in(self._before_waits)):
+            return  # whatever was waited for just now, it was there before
         guard = buffer.guard
         if guard is not None and guard.event in (self._waited or set()) and self._records[guard.event] > guard.records:
             self._report(HazardCode.EVENT_RECORDED_AGAIN, row)
+        elif not buffer.landing.is_in(known):
+            self._report(HazardCode.READ_BEFORE_FENCE if self._waited is None else HazardCode.WRONG_EVENT, row)
 
     def _write(self, row: _Row) -> None:
         buffer, known = self._buffer(row.buffer), self._clocks[_HOST]
@@ -263,7 +293,7 @@ class _Follower:
         buffer.leaving.clear()
 
     def _allocate(self, row: _Row) -> None:
-        self._buffers[row.buffer] = _Buffer()
+        self._buffers[row.buffer] = _Buffer(is_pageable=row.detail == _PAGEABLE)
 
     def _release(self, row: _Row) -> None:
         buffer, known = self._buffer(row.buffer), self._clocks[_HOST]

@@ -26,7 +26,8 @@ def movement_of(block: Block, groups: Sequence[Group]) -> Movement:
     journal, names = block.capture.journal, block.capture.tensor_names
     sizes = {tensor.name: tensor.size_bytes for group in groups for tensor in group.tensors}
     acts = list(Act)
-    counted = range(block.warmup, block.warmup + block.steps)
+    counted = range(block.warmup, min(block.warmup + block.steps, len(block.capture.step_starts_ns)))
+    steps = max(len(counted), 1)
     transfers = to_host = to_device = syncs = 0
     held = peak = 0
     rows = zip(journal["act"].tolist(), journal["step"].tolist(), journal["tensor"].tolist(), strict=True)
@@ -44,9 +45,9 @@ def movement_of(block: Block, groups: Sequence[Group]) -> Movement:
         syncs += act in _SYNCS
     fetched = {names[tensor] for tensor in journal["tensor"][journal["act"] == acts.index(Act.FETCH)]}
     return Movement(
-        transfers / block.steps,
-        to_host / block.steps,
-        to_device / block.steps,
-        syncs / block.steps,
+        transfers / steps,
+        to_host / steps,
+        to_device / steps,
+        syncs / steps,
         peak + sum(sizes[name] for name in fetched),
     )

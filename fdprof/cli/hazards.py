@@ -1,6 +1,7 @@
 """`fdprof hazards`: the hazard laboratory."""
 
 import json as json_format
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -48,7 +49,10 @@ def hazards(
         wanted = fault.replace("_", "-")
         cases = [case for case in cases if case.fault == wanted]
     counts = [run_case(opened, case, range(first_seed, first_seed + seeds), progress) for case in cases]
-    _print_counts(opened.name, counts, scores(counts), json)
+    if json:
+        typer.echo(json_format.dumps(document(opened.name, counts, scores(counts)), indent=2))
+    else:
+        typer.echo(table(counts, scores(counts)))
     _conclude(counts)
 
 
@@ -68,37 +72,30 @@ def _print_faults(as_json: bool) -> None:
         typer.echo(f"    source: {row['source']}")
 
 
-def _print_counts(backend: str, counts: "list[CaseCount]", detectors: "list[DetectorScore]", as_json: bool) -> None:
-    if as_json:
-        typer.echo(json_format.dumps(_document(backend, counts, detectors), indent=2))
-        return
-    rows: list[tuple[str, ...]] = [
-        ("fault", "scenario", "mode", "runs", "found", "other reports", "runs with wrong values")
-    ]
+def table(counts: "Sequence[CaseCount]", detectors: "Sequence[DetectorScore]") -> str:
+    """Return the counts of each case and the score of each detector as text."""
+    cases: list[tuple[str, ...]] = [_HEADINGS]
     for count in counts:
         case = count.case
-        others = ", ".join(f"{code.value} {number}" for code, number in count.others.items())
-        name = case.fault or "none"
-        rows.append(
-            (name, case.scenario, case.mode, *map(str, (count.runs, count.found)), others or "-", str(count.not_right))
-        )
-    _print_table(rows)
-    typer.echo()
-    detector_rows: list[tuple[str, ...]] = [("detector", "there", "reported", "precision", "recall")]
+        others = ", ".join(f"{code.value} {number}" for code, number in count.others.items()) or "-"
+        numbers = (f"{count.runs:,}", f"{count.found:,}", others, f"{count.not_right:,}")
+        cases.append((case.fault or "none", case.scenario, case.mode, *numbers))
+    scores: list[tuple[str, ...]] = [("detector", "there", "reported", "precision", "recall")]
     for score in detectors:
         if score.there or score.reported:
             shares = (units.percent(score.precision), units.percent(score.recall))
-            detector_rows.append((score.code.value, str(score.there), str(score.reported), *shares))
-    _print_table(detector_rows)
+            scores.append((score.code.value, f"{score.there:,}", f"{score.reported:,}", *shares))
+    return f"{_aligned(cases)}\n\n{_aligned(scores)}"
 
 
-def _print_table(rows: list[Any]) -> None:
+def _aligned(rows: list[tuple[str, ...]]) -> str:
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    for row in rows:
-        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)
 
 
-def _document(backend: str, counts: "list[CaseCount]", detectors: "list[DetectorScore]") -> dict[str, Any]:
+def document(backend: str, counts: "Sequence[CaseCount]", detectors: "Sequence[DetectorScore]") -> dict[str, Any]:
+    """Return the same as a document for JSON."""
     return {
         "schema_version": 1,
         "kind": "hazards",

@@ -15,7 +15,7 @@ class SourceRewritten(Fault):
     """The next request's values go into the same staging buffer at once."""
 
     hazard = HazardCode.SOURCE_REWRITTEN
-    shows_in = ("insert_tasks", "async")
+    shows_in = ("insert_tasks", "overlap")
     source = "TensorRT-LLM #15546, vLLM #29288, tokenspeed #376"
 
     def __init__(self, device: DeviceLoop) -> None:

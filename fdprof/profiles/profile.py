@@ -88,6 +88,8 @@ class HostCosts:
     store_before_ns: int  # blocking copy to the device: until the copy is queued
     store_after_ns: int  # ... and after it has ended
     allocate_pinned_ns: int  # new page-locked memory from the framework's pool
+    allocate_bytes_per_us: int  # ... and filling it
+    release_ns: int  # giving it back
     record_ns: int  # also what telling a stream to wait takes
     wait_call_ns: int  # a wait for what is done already
     poll_call_ns: int  # a look at a sequence number that is there already
@@ -97,7 +99,12 @@ class HostCosts:
     write_array_ns: int  # of up to a page
     read_bytes_per_us: int  # host memory beyond the first page, read or written
     work_call_ns: int  # host work beyond the time it was asked for
+    cold_ns: int  # the first call of its kind after other work, beyond what the next one takes
     between_calls_ns: int  # the loop's own Python around each call to the device
+
+    def allocate_ns(self, size_bytes: int) -> int:
+        """Return how long the host takes for a new page-locked buffer."""
+        return self.allocate_pinned_ns + size_bytes * 1000 // self.allocate_bytes_per_us
 
     def read_ns(self, size_bytes: int) -> int:
         """Return what reading an array of so many bytes costs."""

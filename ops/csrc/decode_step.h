@@ -55,12 +55,14 @@ constexpr int64_t kMaxOutgoing = 24;
 constexpr int64_t kMaxPublications = 8;
 constexpr int64_t kWordBytes = 8;
 
+// The first of a kernel's arguments, and what every publication needs first in it: each 64 bytes of arguments that a
+// launch is the first to read cost the kernel a trip to memory.
 struct Outbox {
-  int64_t count;
-  int64_t words;  // of all tensors, with what fills up the warps
-  int64_t publications;
-  Outgoing items[kMaxOutgoing];
+  int32_t count;
+  int32_t publications;
+  int64_t words;                                 // of all tensors, with what fills up the warps
   volatile int64_t* sequence[kMaxPublications];  // mapped memory
+  Outgoing items[kMaxOutgoing];
 };
 
 FDPROF_KERNEL void write_payload(const Payload& payload, int64_t element, int64_t step) {
@@ -117,39 +119,60 @@ FDPROF_KERNEL void insert_request(const DecodeState& state, const Inbox& inbox, 
   block.barrier();
 }
 
-// The values must reach the host before the number that announces them: each thread that wrote some fences them, and
-// the number is written when all have.  One fence for all groups, because it costs the way to the host.
+// One word of a tensor to publish; `size_bytes` is 0 where a thread has none.  `sequence` is that of the first group.
+struct Parcel {
+  const char* source;
+  char* target;
+  int64_t size_bytes;
+  volatile int64_t* sequence;
+};
+
+FDPROF_KERNEL Parcel parcel_at(const Outbox& outbox, int64_t place) {
+  if (place >= outbox.words) {
+    return {nullptr, nullptr, 0, outbox.sequence[0]};
+  }
+  int64_t i = outbox.count - 1;
+  while (outbox.items[i].first > place) {
+    --i;
+  }
+  const Outgoing& item = outbox.items[i];
+  const int64_t offset = (place - item.first) * kWordBytes;
+  const int64_t left = item.size_bytes - offset;
+  return {item.source + offset, item.target + offset, left < kWordBytes ? (left > 0 ? left : 0) : kWordBytes,
+          outbox.sequence[0]};
+}
+
+FDPROF_KERNEL void deliver(const Parcel& parcel) {
+  if (parcel.size_bytes == kWordBytes) {
+    *reinterpret_cast<volatile uint64_t*>(parcel.target) = *reinterpret_cast<const uint64_t*>(parcel.source);
+    return;
+  }
+  for (int64_t byte = 0; byte < parcel.size_bytes; ++byte) {
+    reinterpret_cast<volatile char*>(parcel.target)[byte] = parcel.source[byte];
+  }
+}
+
+// The values must reach the host before the number that announces them.  The barrier orders the writes of all threads
+// before the first one's fence, and a fence is cumulative (PTX ISA, memory consistency model, causality order), so
+// one fence serves all threads and all groups: it costs the way to the host.  `first` is the thread's own parcel,
+// looked up before the values were made, because reading the kernel's arguments for it takes time.
 template <typename Block>
-FDPROF_KERNEL void publish(const Outbox& outbox, int64_t step, const Block& block) {
+FDPROF_KERNEL void publish(const Outbox& outbox, const Parcel& first, int64_t step, const Block& block) {
   if (outbox.publications == 0) {
     return;
   }
   block.barrier();
-  bool wrote = false;
-  for (int64_t place = block.thread(); place < outbox.words; place += block.threads()) {
-    int64_t i = outbox.count - 1;
-    while (outbox.items[i].first > place) {
-      --i;
-    }
-    const Outgoing& item = outbox.items[i];
-    const int64_t offset = (place - item.first) * kWordBytes;
-    const int64_t left = item.size_bytes - offset;
-    if (left >= kWordBytes) {
-      *reinterpret_cast<uint64_t*>(item.target + offset) = *reinterpret_cast<const uint64_t*>(item.source + offset);
-      wrote = true;
-    } else if (left > 0) {
-      for (int64_t byte = offset; byte < item.size_bytes; ++byte) {
-        item.target[byte] = item.source[byte];
-      }
-      wrote = true;
-    }
-  }
-  if (wrote) {
-    block.fence_system();
+  deliver(first);
+  for (int64_t place = block.thread() + block.threads(); place < outbox.words; place += block.threads()) {
+    deliver(parcel_at(outbox, place));
   }
   block.barrier();
-  for (int64_t i = block.thread(); i < outbox.publications; i += block.threads()) {
-    *outbox.sequence[i] = step + 1;
+  if (block.thread() == 0) {
+    block.fence_system();
+    *first.sequence = step + 1;
+    for (int32_t i = 1; i < outbox.publications; ++i) {
+      *outbox.sequence[i] = step + 1;
+    }
   }
 }
 
@@ -158,6 +181,7 @@ FDPROF_KERNEL void prepare_step(const DecodeState& state, const Payloads& payloa
                                 const Outbox& outbox, const Block& block) {
   const int64_t start_ns = block.now_ns();
   const int64_t step = *state.sequence_number;
+  const Parcel parcel = parcel_at(outbox, block.thread());
   insert_request(state, inbox, step, block);
   uint64_t active = 0;
   for (int64_t b = block.thread(); b < state.rows; b += block.threads()) {
@@ -171,7 +195,7 @@ FDPROF_KERNEL void prepare_step(const DecodeState& state, const Payloads& payloa
     }
   }
   write_payloads(payloads, step, block);
-  publish(outbox, step, block);
+  publish(outbox, parcel, step, block);
   if (block.thread() == 0) {
     int64_t* stamps = stamps_of(state, step, state.kernels + 1);
     stamps[0] = start_ns;
@@ -185,6 +209,7 @@ FDPROF_KERNEL void update_step(const DecodeState& state, const Payloads& payload
                                int64_t launch_tokens, const Block& block) {
   const int64_t start_ns = block.now_ns();
   const int64_t step = *state.sequence_number;
+  const Parcel parcel = parcel_at(outbox, block.thread());
   int64_t computed_rows = state.rows;
   if (launch_tokens >= 0) {
     uint64_t mine = 0;
@@ -203,7 +228,7 @@ FDPROF_KERNEL void update_step(const DecodeState& state, const Payloads& payload
   if (block.thread() == 0) {
     *state.not_need_stop = goes_on;
   }
-  publish(outbox, step, block);
+  publish(outbox, parcel, step, block);
   if (block.thread() == 0) {
     *state.sequence_number = step + 1;
     int64_t* stamps = stamps_of(state, step, state.kernels);

@@ -58,6 +58,9 @@ HOST = HostCosts(
     store_before_ns=2500,
     store_after_ns=1500,
     allocate_pinned_ns=900,
+    allocate_bytes_per_us=1_000_000,
+    release_ns=0,
+    cold_ns=0,
     record_ns=70,
     wait_call_ns=50,
     poll_call_ns=40,
@@ -404,18 +407,19 @@ def test_released_memory_is_handed_out_again_as_it_is(open_sim):
 
 def test_an_indexed_buffer_lives_on_the_device_and_its_reads_block(open_sim):
     """After index, a copy into it stays on the device and a read is one more blocking copy."""
-    # index call 10 + 1,100 -> 1,270, moved 2,560-2,720; copy call -> 2,280, it runs 2,820-2,970
-    # read: 10 + 3,000 -> 5,290; copy 5,490-5,640; staging 240 + wake 250 + after 2,000 -> 8,130
+    # index: from 160, 10 + 2,500 -> 2,670; the move starts 200 later, 2,870-3,030; wake 250 + after 1,500 -> 4,780
+    # copy: 10 + 1,000 -> 5,790
+    # read: 10 + 3,000 -> 8,800; copy 9,000-9,150; staging 240 + wake 250 + after 2,000 -> 11,640
     backend, loop = open_sim()
     buffer = loop.host_buffer(TOKENS, Memory.PINNED)
     assert Memory.PINNED is loop.memory_of(buffer)
     loop.forward()
     loop.update()
     loop.index(buffer)
-    assert (1270, None) == (backend.clock_ns(), loop.memory_of(buffer))
+    assert (4780, None) == (backend.clock_ns(), loop.memory_of(buffer))
     loop.copy(TOKENS, buffer)
     assert _token(0) == loop.read(buffer).tolist()
-    assert 8130 == backend.clock_ns()
+    assert 11_640 == backend.clock_ns()
 
 
 def test_indexing_takes_the_values_along(open_sim):

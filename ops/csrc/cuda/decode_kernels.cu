@@ -61,12 +61,12 @@ __global__ void spin_kernel(DecodeState state, int64_t kernel, const volatile ui
 }
 
 __global__ void __launch_bounds__(kMaxThreads)
-    prepare_kernel(DecodeState state, Payloads payloads, Inbox inbox, Outbox outbox) {
+    prepare_kernel(Outbox outbox, DecodeState state, Payloads payloads, Inbox inbox) {
   prepare_step(state, payloads, inbox, outbox, CudaBlock());
 }
 
 __global__ void __launch_bounds__(kMaxThreads)
-    update_kernel(DecodeState state, Payloads payloads, Outbox outbox, int64_t launch_tokens) {
+    update_kernel(Outbox outbox, DecodeState state, Payloads payloads, int64_t launch_tokens) {
   update_step(state, payloads, outbox, launch_tokens, CudaBlock());
 }
 
@@ -83,12 +83,12 @@ void launch_spin(StreamHandle stream, const DecodeState& state, int64_t kernel, 
 
 void launch_prepare(StreamHandle stream, const DecodeState& state, const Payloads& payloads, const Inbox& inbox,
                     const Outbox& outbox, int64_t work) {
-  prepare_kernel<<<1, threads_for(work), 0, reinterpret_cast<cudaStream_t>(stream)>>>(state, payloads, inbox, outbox);
+  prepare_kernel<<<1, threads_for(work), 0, reinterpret_cast<cudaStream_t>(stream)>>>(outbox, state, payloads, inbox);
 }
 
 void launch_update(StreamHandle stream, const DecodeState& state, const Payloads& payloads, const Outbox& outbox,
                    int64_t launch_tokens, int64_t work) {
-  update_kernel<<<1, threads_for(work), 0, reinterpret_cast<cudaStream_t>(stream)>>>(state, payloads, outbox,
+  update_kernel<<<1, threads_for(work), 0, reinterpret_cast<cudaStream_t>(stream)>>>(outbox, state, payloads,
                                                                                       launch_tokens);
 }
 
