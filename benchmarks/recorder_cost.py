@@ -81,7 +81,7 @@ def main():
     params = LoopParams()
     groups = SCENARIO.groups(params)
     clock = time.perf_counter_ns
-    recorder = Recorder(clock)
+    recorder = Recorder(clock, time.thread_time_ns)
     named = recorder.range("forward")
 
     def ranges():
@@ -98,7 +98,7 @@ def main():
                 pass
 
     def recorded():
-        own = Recorder(clock)
+        own = Recorder(clock, time.thread_time_ns)
         device = RecordedDevice(NullDevice(), own)
         loop = RecordedLoop(params, NullBackend(), device, Async(device, groups), own)
         for k in range(STEPS):

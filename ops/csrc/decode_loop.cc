@@ -62,10 +62,14 @@ void DecodeLoop::require_place_in_stamps(const char* call) const {
 // The step launched next is the one whose number the kernel will find on the device.
 const Outbox& DecodeLoop::outbox_of_step(Producer producer) {
   Mail& mail = mail_[index_of(producer)];
+  const auto slot_of_step = [this](const std::vector<void*>& slots) {
+    return slots.empty() ? nullptr : slots[static_cast<size_t>(launched_steps_) % slots.size()];
+  };
   for (size_t i = 0; i < mail.slots.size(); ++i) {
-    const std::vector<void*>& slots = mail.slots[i];
-    mail.outbox.items[i].target = static_cast<char*>(slots[static_cast<size_t>(launched_steps_) % slots.size()]);
+    mail.outbox.items[i].target = static_cast<char*>(slot_of_step(mail.slots[i]));
   }
+  mail.outbox.token_mirror = static_cast<int64_t*>(slot_of_step(mail.token_slots));
+  mail.outbox.stop_mirror = static_cast<bool*>(slot_of_step(mail.stop_slots));
   return mail.outbox;
 }
 
@@ -105,6 +109,10 @@ std::unique_ptr<Publication> DecodeLoop::publish(const std::string& group, Produ
   }
   auto publication = std::make_unique<Publication>(group, words_.host + publications_, wait);
   for (const PublishedTensor& tensor : tensors) {
+    if (tensor.source == state_.sampled_token_ids || tensor.source == state_.not_need_stop) {
+      (tensor.source == state_.not_need_stop ? mail.stop_slots : mail.token_slots) = tensor.slots;
+      continue;
+    }
     Outgoing& item = outbox.items[outbox.count];
     item.source = static_cast<const char*>(tensor.source);
     item.size_bytes = tensor.size_bytes;

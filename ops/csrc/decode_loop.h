@@ -47,7 +47,9 @@ class DecodeLoop {
   // What one kernel publishes; a kernel gets the addresses of its step's slots only, so that they fit its parameters.
   struct Mail {
     Outbox outbox{};
-    std::vector<std::vector<void*>> slots;  // by tensor
+    std::vector<std::vector<void*>> slots;  // by item of the outbox
+    std::vector<void*> token_slots;         // of the mirrors; empty where there is none
+    std::vector<void*> stop_slots;
   };
 
   void require_place_in_stamps(const char* call) const;

@@ -111,8 +111,9 @@ FDPROF_KERNEL void prepare_row(const DecodeState& state, int64_t b, int64_t step
   }
 }
 
-// Advances row b at step `step` and returns whether it still has a request.
-FDPROF_KERNEL bool step_row(const DecodeState& state, int64_t b, int64_t step) {
+// Advances row b at step `step` and returns whether it still has a request.  `mirror`, if any, gets the rows'
+// sampled_token_ids too.
+FDPROF_KERNEL bool step_row(const DecodeState& state, int64_t b, int64_t step, volatile int64_t* mirror) {
   const bool was_live = is_live(state, b, step);
   const int64_t request = state.request[b];
   const int32_t first = state.position[b];
@@ -142,6 +143,9 @@ FDPROF_KERNEL bool step_row(const DecodeState& state, int64_t b, int64_t step) {
     }
     if (draft == 0) {
       state.sampled_token_ids[b] = token;
+      if (mirror != nullptr) {
+        mirror[b] = token;
+      }
     }
     if (state.accept_tokens != nullptr) {
       state.accept_tokens[b * shown + draft] = token;

@@ -60,7 +60,11 @@ constexpr int64_t kWordBytes = 8;
 struct Outbox {
   int32_t count;
   int32_t publications;
-  int64_t words;                                 // of all tensors, with what fills up the warps
+  int64_t words;  // of all tensors, with what fills up the warps
+  // Mapped memory for two tensors that their threads write in place, as they make them, null where they are not
+  // published: a tensor among the items is read again when all threads have made their part of it.
+  volatile int64_t* token_mirror;
+  volatile bool* stop_mirror;
   volatile int64_t* sequence[kMaxPublications];  // mapped memory
   Outgoing items[kMaxOutgoing];
 };
@@ -161,12 +165,15 @@ FDPROF_KERNEL void publish(const Outbox& outbox, const Parcel& first, int64_t st
   if (outbox.publications == 0) {
     return;
   }
-  block.barrier();
-  deliver(first);
-  for (int64_t place = block.thread() + block.threads(); place < outbox.words; place += block.threads()) {
-    deliver(parcel_at(outbox, place));
+  // Mirrors were written before the update's last barrier, or after it by the thread that fences below.
+  if (outbox.words > 0) {
+    block.barrier();
+    deliver(first);
+    for (int64_t place = block.thread() + block.threads(); place < outbox.words; place += block.threads()) {
+      deliver(parcel_at(outbox, place));
+    }
+    block.barrier();
   }
-  block.barrier();
   if (block.thread() == 0) {
     block.fence_system();
     *first.sequence = step + 1;
@@ -221,12 +228,22 @@ FDPROF_KERNEL void update_step(const DecodeState& state, const Payloads& payload
   }
   bool goes_on = false;
   for (int64_t b = block.thread(); b < state.rows; b += block.threads()) {
-    goes_on = (b < computed_rows ? step_row(state, b, step) : is_live(state, b, step + 1)) || goes_on;
+    if (b < computed_rows) {
+      goes_on = step_row(state, b, step, outbox.token_mirror) || goes_on;
+      continue;
+    }
+    goes_on = is_live(state, b, step + 1) || goes_on;
+    if (outbox.token_mirror != nullptr) {
+      outbox.token_mirror[b] = state.sampled_token_ids[b];
+    }
   }
   write_payloads(payloads, step, block);
   goes_on = block.any(goes_on);
   if (block.thread() == 0) {
     *state.not_need_stop = goes_on;
+    if (outbox.stop_mirror != nullptr) {
+      *outbox.stop_mirror = goes_on;
+    }
   }
   publish(outbox, parcel, step, block);
   if (block.thread() == 0) {
