@@ -15,7 +15,7 @@ def cells(path):
 
 def main():
     simulated, *measured = (cells(path) for path in sys.argv[1:])
-    letters = [chr(ord("A") + number) for number in range(len(measured))]
+    letters = [Path(path).parent.name[-1].upper() for path in sys.argv[2:]]  # the session's
     columns = [f"{letter}: µs (× limit, stale) | simulator against {letter}" for letter in letters]
     print("| device / schedule + save_output, µs | mode | simulator, µs | " + " | ".join(columns) + " |")
     print("|---" * (3 + 2 * len(measured)) + "|")

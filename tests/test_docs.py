@@ -9,8 +9,9 @@ import pytest
 
 from fdprof import plugins
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-COMMANDS = ("run", "compare", "report", "scenarios", "modes", "doctor")
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = ("run", "compare", "report", "scenarios", "modes", "hazards", "doctor")
 
 
 @pytest.mark.parametrize("name", [*plugins.names("modes"), *plugins.names("scenarios"), *plugins.names("backends")])
@@ -36,12 +37,22 @@ def _examples():
 
 @pytest.mark.parametrize("line", _examples())
 def test_every_example_of_the_readme_runs_on_the_simulator(run_cli, line):
-    """Exit 0, or 5 for the negative control that must be caught."""
-    arguments = shlex.split(line)[1:]
+    """Exit 0, or 5 for what is wrong on purpose and must be caught."""
+    arguments = [str(ROOT / word) if word.endswith(".py") else word for word in shlex.split(line)[1:]]
     Path("runs").mkdir()
     if arguments[0] in ("run", "compare"):
         arguments += ["--backend", "sim"]
-    assert (5 if "unfenced" in line else 0) == run_cli(*arguments).exit_code
+    assert (5 if "unfenced" in line or "--fault" in line else 0) == run_cli(*arguments).exit_code
+
+
+def test_the_loop_of_ones_own_that_the_readme_names_runs_in_every_mode(run_cli):
+    """docs/my_loop.py is complete: its values are right, its option is taken, its transfers are listed."""
+    for mode in plugins.names("modes"):
+        options = ("--mode", mode, "--embedding", "300", "--backend", "sim", "--steps", "20", "--no-save")
+        done = run_cli("run", str(ROOT / "docs" / "my_loop.py"), *options)
+        assert (5 if plugins.load("modes", mode).is_control else 0) == done.exit_code
+        assert "transfer hidden_state: 1.2 KiB device to host" in done.stdout
+    assert "fdprof run docs/my_loop.py --mode overlap --embedding 4096" in README
 
 
 def _shown(marker):
