@@ -416,7 +416,7 @@ def test_an_event_recorded_again_elsewhere_no_longer_covers_the_copy(found):
 
 
 def test_values_that_an_earlier_wait_covered_are_safe_whatever_the_event_does_later(found):
-    """Copy A was waited for; that its event was recorded again behind copy B and waited for again takes nothing back."""
+    """Copy A was waited for; that its event is recorded again behind copy B, and waited for, takes nothing back."""
     assert [] == found(
         [update(), copy("tokens", 10), record(50), wait(50), copy("flag", 11), record(50), wait(50)],
         [read("tokens", 10), read("flag", 11)],
