@@ -139,6 +139,18 @@ def test_modes_know_only_the_backend_protocol(name):
     assert [] == _outside(_own_imports(name), *allowed)
 
 
+@pytest.mark.parametrize("name", sorted(name for name in MODULES if _in(name, "fdprof.faults")))
+def test_faults_know_no_mode_and_no_detector(name):
+    """A fault stands between any mode and any backend, and what finds it is not told of it."""
+    allowed = ("fdprof.backends.protocol", "fdprof.faults.protocol", "fdprof.model", "fdprof.tokens")
+    assert [] == _outside(_own_imports(name), *allowed)
+
+
+def test_the_detectors_know_no_fault():
+    """They find a fault by what really happened."""
+    assert not {imported for imported in _imports("fdprof.analysis.hazards") if _in(imported, "fdprof.faults")}
+
+
 @pytest.mark.parametrize("name", sorted(name for name in MODULES if _in(name, "fdprof.scenarios")))
 def test_scenarios_know_no_backend_and_no_mode(name):
     """Of backends and modes a scenario may see the protocols, and of other scenarios only theirs."""

@@ -30,7 +30,9 @@ def test_every_command_has_help_and_is_named_in_the_readme(run_cli, command):
 
 
 def _examples():
-    blocks = re.findall(r"^```\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+    # Every fence is read, so that the end of one block is not taken for the start of the next.
+    fences = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    blocks = [text for language, text in fences if not language]
     lines = [line.split("#")[0].split(">")[0].strip() for block in blocks for line in block.splitlines()]
     return [line for line in lines if line.startswith("fdprof ") and not line.startswith(("fdprof:", "fdprof doctor"))]
 

@@ -113,10 +113,17 @@ def _finish(folders: Sequence[Path], sides: Sequence["Run"]) -> None:
 
 
 def require_right(results: Sequence["RunResult"]) -> None:
-    """Raise WrongResult with the first wrong value of the first result whose tokens are not right."""
+    """Raise WrongResult for the first result whose values are not right, or whose audit found a hazard."""
     for result in results:
         if not result.is_right:
             raise WrongResult(*_what_is_wrong(result))
+        if result.hazards:
+            first = result.hazards[0]
+            raise WrongResult(
+                f"{result.run.mode}: the values are right, but not by the order of the calls: {first.code.value} "
+                f"{first.count:,} times, first at step {first.first_step}",
+                "what timing made right, other timing makes wrong; `fdprof hazards --list` describes each hazard",
+            )
 
 
 def _what_is_wrong(result: "RunResult") -> tuple[str, str]:

@@ -295,3 +295,148 @@ def test_modes_and_scenarios_are_listed_with_their_sources(run_cli):
     text = run_cli("scenarios").stdout
     assert "outputs, device to host: sampled_token_ids 512 B, not_need_stop 1 B" in text
     assert "source: FastDeploy #6176" in text
+
+
+def _saved(done):
+    return Path(next(line for line in done.stderr.splitlines() if line.startswith("saved ")).removeprefix("saved "))
+
+
+def test_a_scenario_has_its_own_options_wherever_its_name_stands(run_cli):
+    """logprobs takes --top-logprobs, before or after its name, in run and compare; its help shows it."""
+    small = ("--top-logprobs", "3", "--json", *SMALL)
+    for arguments in (("run", "logprobs", *small), ("run", *small, "logprobs")):
+        document = json.loads(run_cli(*arguments).stdout)
+        assert 3 == document["params"]["top_logprobs"]
+        # 4 rows of 3 + 1 ids, 8 B each.
+        assert 4 * 4 * 8 == document["transfers"][0]["size_bytes"]
+    both = json.loads(run_cli("compare", "async", "mapped", "--scenario=logprobs", "--blocks", "1", *small).stdout)
+    assert 3 == both["candidate"]["params"]["top_logprobs"]
+    assert "--top-logprobs" in run_cli("run", "logprobs", "--help").stdout
+    assert "--top-logprobs" not in run_cli("run", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("run", "stop_flag", "--top-logprobs", "3"), 2, "No such option"),
+        (("run", "logprobs", "--top-logprobs", "0"), 2, "--top-logprobs is 0, expected 1 to 1,000"),
+        (("run", "logprobs", "--pinned-alloc", "never"), 2, "choose one of: per-step, once"),
+        (("run", "stop_flag", "--launch", "graphs"), 2, "choose one of: kernels, graph"),
+        (("run", "stop_flag", "--wait", "sleep"), 2, "choose one of: spin, blocking, poll, yield"),
+        (("run", "stop_flag", "--mode", "mapped", "--wait", "blocking"), 2, "choose --wait spin, poll or yield"),
+        (("run", "stop_flag", "--host-times", "gamma:1"), 2, "--host-times: 'gamma:1' is no distribution"),
+        (("run", "stop_flag", "--device-times", "normal:-1"), 2, "expected normal:0 to normal:10"),
+        (("run", "stop_flag", "--fault", "ring"), 2, "no fault is named 'ring'"),
+        (("run", "nothing/my_loop.py"), 2, "nothing/my_loop.py is no Python file"),
+        (("hazards", "--seeds", "0"), 2, "--seeds is 0"),
+        (("hazards", "--fault", "nothing"), 2, "no fault is named 'nothing'"),
+        (("modes", "--scenario", "nothing"), 2, "no scenario is named 'nothing'"),
+        (
+            ("run", "stop_flag", "--host-times", "normal:0.1", "--schedule-us", "0", "--save-output-us", "0"),
+            2,
+            "--host-times vary the host work, and there is none",
+        ),
+    ],
+)
+def test_a_mistake_in_the_newer_options_names_what_there_is(run_cli, arguments, code, words):
+    """As above: the exit code of the contract, one message, nothing on standard output, no traceback."""
+    backend = ("--backend", "sim", "--no-save") if arguments[0] == "run" else ()
+    done = run_cli(*arguments, *backend)
+    assert code == done.exit_code
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not done.stdout
+
+
+def test_an_audited_run_says_that_there_is_no_hazard_and_a_bare_one_says_nothing(run_cli):
+    """Not looked is null, looked and found nothing is empty; report shows what run did, from the saved journal."""
+    audited = run_cli("run", "stop_flag", "--mode", "overlap", "--audit", *SMALL)
+    assert "hazards: none" in audited.stdout
+    assert audited.stdout == run_cli("report", str(_saved(audited))).stdout
+    document = json.loads(run_cli("run", "stop_flag", "--audit", "--json", *SMALL).stdout)
+    assert ([], True, None) == (document["hazards"], document["audited"], document["fault"])
+    bare = json.loads(run_cli("run", "stop_flag", "--json", *SMALL).stdout)
+    assert (None, False) == (bare["hazards"], bare["audited"])
+
+
+def test_a_fault_is_reported_with_where_it_was_found_first(run_cli):
+    """One buffer in a ring for two: step 1 overwrites step 0's values unread; report says it of the saved run too."""
+    arguments = ("--mode", "overlap", "--fault", "ring-too-shallow", *SMALL)
+    done = run_cli("run", "stop_flag", *arguments)
+    assert "note: wrong on purpose: fault ring-too-shallow" in done.stdout
+    assert "hazard ring-too-shallow: " in done.stdout
+    assert "first at step 1," in done.stdout
+    assert done.stdout == run_cli("report", str(_saved(done))).stdout
+    document = json.loads(run_cli("run", "stop_flag", "--json", *arguments).stdout)
+    (hazard,) = document["hazards"]
+    # Two tensors, overwritten in each of the steps 1 .. 23: 3 + 20 steps and the overrun of one.
+    assert ("ring-too-shallow", 2 * 23, 1) == (hazard["code"], hazard["count"], hazard["first_step"])
+
+
+def test_the_laboratory_counts_what_it_finds(run_cli):
+    """One fault with two seeds: found twice, precision and recall 1, exit 0; the list names what it would run."""
+    done = run_cli("hazards", "--fault", "wrong-event", "--seeds", "2", "--json")
+    assert 0 == done.exit_code
+    document = json.loads(done.stdout)
+    (case,) = document["cases"]
+    assert ("wrong-event", 2, 2, {}) == (case["fault"], case["runs"], case["found"], case["others"])
+    score = next(row for row in document["detectors"] if row["code"] == "wrong-event")
+    assert (2, 2, 1.0, 1.0) == (score["there"], score["reported"], score["precision"], score["recall"])
+    listed = run_cli("hazards", "--list").stdout
+    assert "shows in: fdprof run stop_flag --mode async --fault wrong-event" in listed
+
+
+def test_a_missed_fault_or_a_false_report_ends_with_exit_5(run_cli, monkeypatch):
+    """The laboratory is a test of fdprof itself: it does not pass when a detector is blind."""
+    monkeypatch.setattr("fdprof.hazard_lab.find_hazards", lambda block, groups: ())
+    done = run_cli("hazards", "--fault", "wrong-event", "--seeds", "2")
+    assert 5 == done.exit_code
+    assert "fault wrong-event (stop_flag in async) was missed in 2 of 2 runs" in done.stderr
+
+
+def test_waits_are_reported_with_their_cpu_time(run_cli):
+    """A spinning wait burns all its time, a sleeping one little; sync has none beside its copies."""
+    share = {}
+    for style in ("spin", "blocking"):
+        document = json.loads(run_cli("run", "stop_flag", "--wait", style, "--json", *SMALL).stdout)
+        fence = document["fence"]
+        assert 1.0 == fence["waits_per_step"]
+        share[style] = fence["cpu_ns"] / fence["wait_ns"]
+    assert 1.0 == share["spin"]
+    assert share["blocking"] < 0.2
+    assert "waits: none beside blocking copies" in run_cli("run", "stop_flag", "--mode", "sync", *SMALL).stdout
+
+
+def test_a_loop_of_ones_own_that_fails_is_blamed_with_its_line(run_cli):
+    """Exit 4, the file, the line and the error: not a bug of fdprof."""
+    Path("mine.py").write_text(
+        "from fdprof.scenarios.stop_flag import StopFlag\n"
+        "class Mine(StopFlag):\n"
+        "    def step(self, loop, k):\n"
+        "        return 1 / (2 - k)\n"
+        "SCENARIO = Mine()\n"
+    )
+    done = run_cli("run", "mine.py", *SMALL)
+    assert 4 == done.exit_code
+    assert "mine.py, line 4, in a step: ZeroDivisionError: division by zero" in done.stderr
+
+
+def test_a_run_saved_in_the_first_format_is_still_read(run_cli):
+    """schema_version 1 had no waits, no journal and nothing about groups but their tensors."""
+    done = run_cli("run", "stop_flag", *SMALL)
+    folder = _saved(done)
+
+    def older(document):
+        document["schema_version"] = 1
+        del document["fault"], document["audited"]
+        document["groups"] = [{"name": group["name"], "tensors": group["tensors"]} for group in document["groups"]]
+
+    _damaged_json(folder, "run.json", older)
+    _damaged_json(folder, "block-000/block.json", lambda d: (d.pop("tensor_names"), d["rows"].pop("waits")))
+    for name in ("waits", "journal"):
+        (folder / "block-000" / f"{name}.parquet").unlink()
+    again = run_cli("report", str(folder))
+    assert 0 == again.exit_code
+    # Without the waits there is nothing to say of them; all else is as it was.
+    kept = [line for line in done.stdout.splitlines() if not line.startswith(("waits:", "kernel's end:"))]
+    assert kept == [line for line in again.stdout.splitlines() if not line.startswith("waits:")]

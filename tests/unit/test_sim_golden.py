@@ -106,6 +106,58 @@ def test_an_overlap_step_is_the_device_stream_back_to_back(ledger):
     assert _every_step(9_700) == got.counted("device_busy_ns").tolist()
 
 
+def test_a_copy_stream_leaves_the_device_its_own_period(ledger):
+    """The copies run beside the next step's kernels, and their event is long done when the next update asks for it."""
+    # 4,700 + 100 + 4,700 + 100 + 300 and 100 to the next kernel = 10,000: the limit.
+    got = ledger("overlap-copy-stream")
+    assert _every_step(10_000) == got.counted("window_ns").tolist()
+    # issue: two copy calls of 1,010, as in overlap
+    assert _every_step(2_020) == got.counted("issue_ns").tolist()
+
+
+def test_a_mapped_step_costs_the_device_what_publishing_takes(ledger):
+    """The update runs 60 longer; no call starts a transfer, so the time of issue is unknown and not 0."""
+    got = ledger("mapped")
+    assert _every_step(10_060) == got.counted("window_ns").tolist()
+    assert _every_step(9_760) == got.counted("device_busy_ns").tolist()
+    assert got.issue_ns is None
+
+
+def test_a_mapped_value_is_known_when_it_is_visible_and_polled(session):
+    """80 after the update's end the number is visible, 40 later the poll has returned."""
+    import dataclasses
+
+    from fdprof.analysis.results import result_of
+
+    run = dataclasses.replace(session.new_run("mapped"), blocks=(session.block("mapped", 0),))
+    learn = result_of(run).fence.learn
+    assert (STEPS, 120.0, 120.0) == (learn.count, learn.p50, learn.max)
+
+
+def test_a_step_launched_as_a_graph_costs_the_host_one_launch(round_sim, make_session):
+    """async: forward 10 + 90 instead of 10 + 50 + 2 x 20; the rest as above, but the device starts later."""
+    # Queued: kernels and their gap of 40, 100 to the update, update 300, 100 to the next graph; 10,000 in all:
+    #   kernels of (10,000 - 300 - 2 x 100 - 40) / 2 = 4,730.
+    # Step: forward ends at 100, update at 180; first kernel at 10 + 700 = 710: 710-5,440, 5,480-10,210, update
+    #   10,310-10,610; copies 11,110-11,260, 11,360-11,510; wake 250 -> 11,760; reads 200, save_output 810 -> 12,770.
+    session = make_session(
+        backend=round_sim,
+        steps=STEPS,
+        warmup=WARMUP,
+        sequences=SEQUENCES,
+        device_us=10.0,
+        kernels=2,
+        schedule_us=1.2,
+        save_output_us=0.8,
+        launch="graph",
+    )
+    assert (4730, 10_000) == (session.work.kernel_ns, session.work.step_ns)
+    run = session.new_run("async")
+    object.__setattr__(run, "blocks", (session.block("async", 0),))
+    got = ledger_of(run)
+    assert _every_step(12_770) == got.counted("window_ns").tolist()
+
+
 def test_an_unfenced_step_is_fast_stale_and_caught(session):
     """Without a fence the host runs ahead, and every read of the budget's steps returns an earlier value."""
     # launches 180 + copy calls 2,020 + schedule 1,210 + reads 200 + save_output 810 = 4,420, against 11,100 of the
