@@ -1,6 +1,20 @@
 """A decode loop of one's own: fdprof run docs/my_loop.py --mode overlap --embedding 4096
 
 It sends a row's hidden state to the host beside the tokens, as a loop would that streams embeddings.
+
+What else there is, each used by a scenario in scenarios/:
+
+* `Group(..., needed_in_step=True)`: values the step itself needs, which no mode may defer (speculative.py);
+  `made_by=Producer.PREPARE` for what is known before the forward pass, with `has_prepare = True` and loop.prepare().
+* `Group(..., op_memory=Memory.PAGEABLE)`: a copy inside an op, synchronised at once in every mode (hidden_sync.py).
+* `Group(..., per_step=("name",))`: pinned buffers made anew for each copy (logprobs.py).
+* `Group(..., direction=Direction.TO_DEVICE)` and loop.send(): a request inserted while decoding (insert_tasks.py).
+* `stream()`: rows that pause for a block, draft tokens, or are inserted (token_count.py, speculative.py,
+  insert_tasks.py).
+* `choice(default, help, words)`: an option that takes words (logprobs.py).
+
+Dtypes are int64, int32, float32 and bool.  The decode tensors that fdprof knows are listed at tensor_spec in
+fdprof/backends/protocol.py; a tensor of any other name is a payload.
 """
 
 from dataclasses import dataclass
@@ -16,7 +30,7 @@ from fdprof.params import LoopParams, param
 class MyParams(LoopParams):
     """Each field is an option of `fdprof run`, with its default, help and bounds."""
 
-    embedding: int = param(1024, "Elements of the hidden state that is sent.", 1, 1_000_000)
+    embedding: int = param(1024, "Elements of the hidden state that is sent.", low=1, high=1_000_000)
 
 
 class MyLoop(Scenario):

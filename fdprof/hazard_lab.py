@@ -54,6 +54,7 @@ class CaseCount:
     fired: Counter[HazardCode] = field(default_factory=Counter)
     reported: int = 0  # runs in which any detector fired
     not_right: int = 0
+    failed_seed: int | None = None  # the first in which the expected hazard was missed, or anything else reported
 
     @property
     def found(self) -> int:
@@ -121,6 +122,10 @@ def run_case(
             fired = {hazard.code for hazard in find_hazards(block, groups)}
             count.fired.update(fired)
             count.reported += bool(fired)
+            expected = set() if case.expected is None else {case.expected}
+            is_bad = fired != expected or (case.fault is None and not block.tokens.is_right)
+            if is_bad and count.failed_seed is None:
+                count.failed_seed = seed
             count.not_right += not block.tokens.is_right
             count.runs += 1
     finally:

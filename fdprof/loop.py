@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from fdprof.audit import Audit
 from fdprof.backends.protocol import Backend, DeviceLoop
+from fdprof.errors import ScenarioFailed
 from fdprof.model import Group, Producer
 from fdprof.modes._inside_op import InsideOp
 from fdprof.modes.protocol import Arrays, Mode, Values
@@ -47,6 +48,9 @@ class RecordedLoop:
             group.name: mode if group.op_memory is None else inside_op for group in groups
         }
         self._numbers = {group.name: number for number, group in enumerate(groups)}
+        self._transferred = {group.name: -1 for group in groups}  # the step, as is the next
+        self._read_at = dict(self._transferred)
+        self._prepared = -1
         # Bound once: a frame of this class around each would be charged to the step.
         self.range = recorder.range
         self.forward = device.forward
@@ -61,6 +65,7 @@ class RecordedLoop:
         if self._has_before:
             self._mode.before(Producer.PREPARE, self.step)
         self._device.prepare()
+        self._prepared = self.step
 
     def sample_and_update(self, launch_tokens: int = -1) -> None:
         if self._has_before:
@@ -69,11 +74,22 @@ class RecordedLoop:
         self.updates += 1
 
     def transfer(self, group: Group) -> None:
+        if (self._prepared if group.made_by is Producer.PREPARE else self.updates - 1) < self.step:
+            call = "prepare()" if group.made_by is Producer.PREPARE else "sample_and_update()"
+            raise ScenarioFailed(
+                f"step {self.step} transfers group {group.name} before the kernel that makes its values",
+                f"call loop.{call} in each step before loop.transfer({group.name})",
+            )
+        self._transferred[group.name] = self.step
         waits = len(self._recorder.waits)
         self._carriers[group.name].transfer(group, self.step)
         self._recorder.waited_for(waits, self._numbers[group.name], self.step)
 
     def read(self, group: Group) -> Values | None:
+        name = group.name
+        if self._transferred[name] < self.step - self._lag(group) or self._read_at[name] == self.step:
+            raise self._misread(group)
+        self._read_at[name] = self.step
         waits = len(self._recorder.waits)
         values = self._carriers[group.name].read(group, self.step)
         if values is None:
@@ -84,7 +100,18 @@ class RecordedLoop:
         return values
 
     def flush(self, group: Group) -> Values | None:
-        return self.read(group) if self._mode.lag and not group.needed_in_step else None
+        return self.read(group) if self._lag(group) else None
+
+    def _lag(self, group: Group) -> int:
+        return 0 if group.needed_in_step or group.op_memory is not None else self._mode.lag
+
+    def _misread(self, group: Group) -> ScenarioFailed:
+        name = group.name
+        if self._read_at[name] == self.step:
+            return ScenarioFailed(f"step {self.step} reads group {name} twice", "keep what the first read returned")
+        return ScenarioFailed(
+            f"step {self.step} reads group {name}, which was not transferred", f"call loop.transfer({name}) before"
+        )
 
     def _scaled_work(self, duration_ns: int) -> None:
         assert self._host_scale is not None

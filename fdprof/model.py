@@ -192,19 +192,30 @@ class Act(Enum):
 
 
 class HazardCode(Enum):
-    """What can go wrong with an asynchronous transfer, by the order of what was done."""
+    """What can go wrong with an asynchronous transfer, by the order of what was done; `meaning` says it in words."""
 
-    READ_BEFORE_FENCE = "read-before-fence"  # the host read a buffer and had not waited for its copy
-    WRONG_EVENT = "wrong-event"  # it had waited, but for an event that says nothing of that copy
-    EVENT_RECORDED_AGAIN = "event-recorded-again"  # the awaited event was recorded again since it guarded the copy
-    RING_TOO_SHALLOW = "ring-too-shallow"  # a copy was queued into a buffer whose values had not been read
-    SOURCE_REWRITTEN = "source-rewritten"  # the host wrote a buffer that a copy to the device may still have to read
-    BUFFER_RECYCLED = "buffer-recycled"  # memory was given back that a copy may still write or read
-    WRITE_LOST = "write-lost"  # the host wrote a buffer that a copy from the device may still overwrite
-    PINNED_DRIFTED = "pinned-drifted"  # a host buffer was found on the device
-    STALE_COUNT = "stale-count"  # fewer rows were launched for than were active
-    COPY_UNORDERED = "copy-unordered"  # a copy read a tensor without waiting for the kernel that makes it
-    TENSOR_OVERWRITTEN = "tensor-overwritten"  # a kernel overwrote a tensor that a copy may still be reading
+    meaning: str
+
+    def __new__(cls, value: str, meaning: str) -> HazardCode:
+        code = object.__new__(cls)
+        code._value_ = value
+        code.meaning = meaning
+        return code
+
+    READ_BEFORE_FENCE = "read-before-fence", "the host read a buffer and had not waited for the copy into it"
+    WRONG_EVENT = "wrong-event", "the host waited for an event that says nothing of the copy it then read"
+    EVENT_RECORDED_AGAIN = (
+        "event-recorded-again",
+        "the awaited event was recorded again since it guarded the copy, so the wait is for later work",
+    )
+    RING_TOO_SHALLOW = "ring-too-shallow", "a copy was queued into a buffer whose values had not been read"
+    SOURCE_REWRITTEN = "source-rewritten", "the host wrote a buffer that a copy to the device may still have to read"
+    BUFFER_RECYCLED = "buffer-recycled", "memory was given back that a copy may still write or read"
+    WRITE_LOST = "write-lost", "the host wrote a buffer that a copy from the device may still overwrite"
+    PINNED_DRIFTED = "pinned-drifted", "a host buffer was found on the device"
+    STALE_COUNT = "stale-count", "fewer rows were launched for than were active"
+    COPY_UNORDERED = "copy-unordered", "a copy read a tensor without waiting for the kernel that makes it"
+    TENSOR_OVERWRITTEN = "tensor-overwritten", "a kernel overwrote a tensor that a copy may still be reading"
 
 
 @dataclass(frozen=True, slots=True)

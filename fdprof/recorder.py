@@ -181,6 +181,7 @@ class RecordedDevice:
         self._poll = recorder.call_site("poll", CallKind.WAIT)
         # By tensor name, one a method: a key with the kind in it would cost an Enum's hash in every call.
         self._copies = _Sites(recorder, "copy", CallKind.COPY)
+        self._pageable_copies = _Sites(recorder, "copy", CallKind.BLOCKING_COPY)
         self._uploads = _Sites(recorder, "upload", CallKind.COPY)
         self._fetches = _Sites(recorder, "fetch", CallKind.BLOCKING_COPY)
         self._stores = _Sites(recorder, "store", CallKind.BLOCKING_COPY)
@@ -219,7 +220,8 @@ class RecordedDevice:
         self._append((site, start, self._clock()))
 
     def copy(self, spec: TensorSpec, into: HostBuffer, stream: Stream | None = None) -> None:
-        site = self._copies[spec.name]
+        # Whatever its name says, a copy to pageable memory returns when it has ended.
+        site = (self._pageable_copies if into.memory is Memory.PAGEABLE else self._copies)[spec.name]
         start = self._clock()
         self._device.copy(spec, into, stream)
         self._append((site, start, self._clock()))

@@ -1,15 +1,17 @@
 """Loads a scenario and says what is wrong with it, before anything runs: it may be a user's own."""
 
+import dataclasses
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from fdprof import plugins
 from fdprof.backends.protocol import MADE_IN_PREPARE, MADE_IN_UPDATE, tensor_spec
 from fdprof.errors import ScenarioFailed, UsageError
 from fdprof.model import Direction, Group, Memory, Producer, TensorSpec
-from fdprof.params import LoopParams
+from fdprof.params import Extent, LoopParams
 from fdprof.scenarios.protocol import Scenario
 from fdprof.tokens import INSERT_TASK, PAYLOAD_DTYPES, StreamSpec
 
@@ -18,6 +20,11 @@ MAX_SENT = 40
 """Tensors that the decode kernels take as arguments (ops/csrc/decode_row.h)."""
 
 _WORD_BYTES = 4
+
+_COMMAND_OPTIONS = frozenset(
+    {"scenario", "mode", "backend", "blocks", "fault", "audit", "disturb", "json", "output", "force", "runs", "save"}
+    | {"baseline", "candidate", "help"}
+)
 
 _USER_ERRORS = (
     ArithmeticError,
@@ -43,7 +50,28 @@ def load_scenario(name: str) -> Scenario:
         )
     if not isinstance(found.params_type, type) or not issubclass(found.params_type, LoopParams):
         raise UsageError(f"{name}: params_type is not a LoopParams", "derive it: class MyParams(LoopParams)")
+    _check_params(name, found.params_type)
     return found
+
+
+def _check_params(name: str, params_type: type[LoopParams]) -> None:
+    """Refuse options that no command line could take, and looser bounds of options that all loops have."""
+    shared = {field.name: field.metadata for field in dataclasses.fields(LoopParams)}
+    taken = {field.name for field in dataclasses.fields(Extent)} | _COMMAND_OPTIONS
+    for field in dataclasses.fields(params_type):
+        own = field.metadata
+        base: Mapping[str, Any] = shared.get(field.name, {})
+        if field.name in taken:
+            raise UsageError(f"{name}: --{field.name} is an option of the command", "give the parameter another name")
+        if "help" not in own or not {"low", "choices", "parse"} & own.keys():
+            raise UsageError(
+                f"{name}: parameter {field.name} has no help and bounds",
+                "make it with param(default, help, low, high) or choice(default, help, choices)",
+            )
+        if "low" in base and not ("low" in own and base["low"] <= own["low"] and own["high"] <= base["high"]):
+            raise UsageError(
+                f"{name}: parameter {field.name} has looser bounds than every loop's", "give it another name"
+            )
 
 
 @contextmanager
@@ -58,13 +86,18 @@ def blamed_on(name: str, where: str) -> Iterator[None]:
         frames = traceback.extract_tb(error.__traceback__)
         line = next((f.lineno for f in reversed(frames) if Path(f.filename).name == Path(name).name), None)
         place = name if line is None else f"{name}, line {line}"
-        raise ScenarioFailed(f"{place}, {where}: {type(error).__name__}: {error}", "correct the file") from error
+        hint = "correct the file"
+        if isinstance(error, TypeError) and "NoneType" in str(error):
+            hint += "; a mode that reads a step later has no values in the first step: loop.read() returns None then"
+        raise ScenarioFailed(f"{place}, {where}: {type(error).__name__}: {error}", hint) from error
 
 
 def check_scenario(groups: Sequence[Group], stream: StreamSpec, has_prepare: bool) -> None:
     """Raise UsageError for the first declaration that no backend could carry out."""
-    if not groups:
-        raise _refused("it declares no group", "return at least one Group from groups()")
+    if not groups or not all(isinstance(group, Group) for group in groups):
+        raise _refused("groups() does not return Groups", "return a tuple of Group(name, tensors)")
+    for group in groups:
+        _check_fields(group)
     _check_unique([group.name for group in groups], "group")
     _check_unique([tensor.name for group in groups for tensor in group.tensors], "tensor")
     if stream.draft_tokens and stream.kv_block_tokens:
@@ -82,6 +115,16 @@ def check_scenario(groups: Sequence[Group], stream: StreamSpec, has_prepare: boo
         for tensor in group.tensors:
             _check_tensor(tensor, group, stream)
     _check_counts(groups, stream)
+
+
+def _check_fields(group: Group) -> None:
+    """Refuse what would otherwise be found where it is used: a value in another field's place."""
+    kinds = {"name": str, "direction": Direction, "made_by": Producer, "needed_in_step": bool}
+    for field, kind in kinds.items():
+        if not isinstance(getattr(group, field), kind):
+            raise _refused(f"a group's {field} is {getattr(group, field)!r}", "name the fields: needed_in_step=True")
+    if not all(isinstance(tensor, TensorSpec) for tensor in group.tensors):
+        raise _refused(f"a tensor of group {group.name} is no TensorSpec", "use TensorSpec(name, shape, dtype)")
 
 
 def _check_unique(names: Sequence[str], what: str) -> None:

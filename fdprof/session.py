@@ -6,6 +6,7 @@ import gc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -54,7 +55,8 @@ class Session:
     """One scenario with one set of parameters on one backend, in as many modes and blocks as asked for.
 
     `fault` names a fault that every block is run with; `audit` keeps a journal of what the mode does and poisons its
-    buffers, which a fault implies.
+    buffers, which a fault implies.  `disturb` is the seed by which the simulator lets block 0's copies land late and
+    puts its host off; block n has disturb + n.
     """
 
     def __init__(
@@ -65,8 +67,15 @@ class Session:
         extent: Extent,
         fault: str | None = None,
         audit: bool = False,
+        disturb: int | None = None,
     ) -> None:
+        if disturb is not None and (disturb < 0 or backend.environment().profile is None):
+            raise UsageError(
+                f"--disturb {disturb} on {backend.name}: only the simulator can be disturbed, by a seed of 0 or more",
+                "use --backend sim",
+            )
         self._backend = backend
+        self._disturb = disturb
         self._scenario: Scenario = load_scenario(scenario_name)
         self._scenario_file = scenario_name
         self._scenario_name = Path(scenario_name).stem
@@ -112,7 +121,7 @@ class Session:
             environment=replace(environment, nvtx=recorder.nvtx_listens),
             device_work_ns=device_ns,
             host_work_ns=host_ns,
-            caveats=(*self._backend.caveats(), *self._own_caveats()),
+            caveats=(*self._backend.caveats(), *self._own_caveats(mode)),
             fault=None if self._fault is None else self._fault.name(),
             audited=self._is_audited,
         )
@@ -127,12 +136,15 @@ class Session:
         self._make_sent_arrays()
         times = self._step_times(index)
         plan = replace(self._plan(), kernel_ns=times.kernel_ns)
+        if self._disturb is not None:
+            self._backend.disturb(self._disturb + index)
         device = self._backend.open_loop(plan)
         try:
             recorder = Recorder(self._backend.clock_ns, self._backend.thread_cpu_ns)
             audit = Audit(device) if self._is_audited else None
             recorded: DeviceLoop = RecordedDevice(audit or device, recorder)
-            used: DeviceLoop = recorded if self._fault is None else self._fault(recorded)
+            fault = None if self._fault is None else self._fault(recorded)
+            used: DeviceLoop = recorded if fault is None else cast("DeviceLoop", fault)
             carried = tuple(group for group in self._groups if group.op_memory is None)
             loop = RecordedLoop(
                 self._params,
@@ -152,6 +164,14 @@ class Session:
             samples = (before, self._backend.clock_sample())
         finally:
             device.close()
+            if self._disturb is not None:
+                self._backend.disturb(None)
+        if fault is not None and not fault.has_acted:
+            scenario, mode = fault.shows_in
+            raise UsageError(
+                f"fault {fault.name()} finds nothing to do wrong in {self._scenario_name} with {mode_name}",
+                f"it shows in: fdprof run {scenario} --mode {mode} --fault {fault.name()}",
+            )
         reference = self._reference_of(begun)
         tokens, reads = check_tokens(self._groups, loop.reads, reference, loop.updates, not loop.is_running)
         journal = None if audit is None else audit.journal(reference.active_rows)
@@ -259,10 +279,19 @@ class Session:
             self._modes[name] = mode
         return self._modes[name]
 
-    def _own_caveats(self) -> tuple[str, ...]:
-        if not self._is_audited:
-            return ()
-        return ("audited: buffers are poisoned before each copy and every call is journalled, which the times include",)
+    def _own_caveats(self, mode: type[Mode]) -> tuple[str, ...]:
+        caveats = []
+        if self._is_audited:
+            caveats.append(
+                "audited: buffers are poisoned before each copy and every call is journalled, which the times include"
+            )
+        if self._disturb is not None:
+            caveats.append(
+                f"disturbed by seed {self._disturb}: copies land late and the host is put off; no real times"
+            )
+        if self._params.wait != WaitStyle.SPIN.value and not mode.has_events:
+            caveats.append(f"--wait {self._params.wait} changes nothing: this mode waits for no event")
+        return tuple(caveats)
 
 
 def open_backend(name: str, timeout_s: float) -> tuple[Backend, str]:

@@ -21,6 +21,7 @@ _HEADINGS = {
     "issue_ns": "issue",
     "host_work_ns": "host work",
     "fence_wait_ns": "fence wait",
+    "other_host_ns": "other host",
     "host_blocked_ns": "blocked",
     "device_busy_ns": "dev busy",
     "device_idle_ns": "dev idle",
@@ -107,14 +108,14 @@ def _run(console: Console, result: RunResult) -> None:
 def _fence(result: RunResult) -> str:
     fence = result.fence
     if fence.wait_ns is None:
-        return "waits: none beside blocking copies"
+        return "waits: none but in blocking copies" if result.syncs_per_step else "waits: none"
     text = (
         f"waits: {fence.per_step:.2f} a step, {units.us(fence.wait_ns)} µs a step, of it CPU time "
         f"{units.us(fence.cpu_ns)} µs ({units.percent(fence.cpu_share)})"
     )
     learn = fence.learn
     if learn.p50 is None:
-        return text
+        return f"{text}; none was entered before the end of the kernel that makes its values"
     return f"{text}; values known after their kernel's end: p50 {units.us(learn.p50)}, p99 {units.us(learn.p99)} µs"
 
 
@@ -124,8 +125,9 @@ def _hazards(result: RunResult) -> list[str]:
     if not result.hazards:
         return ["hazards: none"]
     return [
-        f"hazard {hazard.code.value}: {hazard.count:,} times, in {hazard.proved:,} with a wrong value in the step; "
-        f"first at step {hazard.first_step}" + (f", {hazard.tensor}" if hazard.tensor else "")
+        f"hazard {hazard.code.value}: {hazard.code.meaning}; {hazard.count:,} times, each tensor counted, "
+        f"{hazard.proved:,} of them in a step that read a wrong value; first at step {hazard.first_step}"
+        + (f", {hazard.tensor}" if hazard.tensor else "")
         for hazard in result.hazards
     ]
 

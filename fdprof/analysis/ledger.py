@@ -28,6 +28,7 @@ class Ledger:
     issue_ns: Ns | None  # host inside the calls that start transfers; a blocking copy waits in there
     host_work_ns: Ns
     fence_wait_ns: Ns | None  # host inside event and stream waits
+    other_host_ns: Ns  # the rest of the window: reads, writes, allocations, event calls, the Python between the calls
     host_blocked_ns: Ns | None  # fence waits and blocking copies; None: no such call, and launches may wait unseen
     device_busy_ns: Ns  # union of kernels
     device_idle_ns: Ns  # window - device busy
@@ -47,6 +48,7 @@ TIME_COLUMNS = (
     "issue_ns",
     "host_work_ns",
     "fence_wait_ns",
+    "other_host_ns",
     "host_blocked_ns",
     "device_busy_ns",
     "device_idle_ns",
@@ -92,6 +94,7 @@ def _block_ledger(block: Block) -> Ledger:
         issue_ns=_time_in(capture, _ISSUE_KINDS, steps),
         host_work_ns=_host_work(capture, steps),
         fence_wait_ns=_time_in(capture, {CallKind.WAIT}, steps),
+        other_host_ns=window - _covered_by_columns(capture, starts, ends),
         host_blocked_ns=_time_in(capture, BLOCKING_KINDS, steps),
         device_busy_ns=busy,
         device_idle_ns=window - busy,
@@ -99,10 +102,27 @@ def _block_ledger(block: Block) -> Ledger:
     )
 
 
+def _covered_by_columns(capture: Capture, starts: Ns, ends: Ns) -> Ns:
+    """Return the host time that the other columns know, each ns once: a range of host work may hold a call."""
+    kinds = {CallKind.LAUNCH, CallKind.WAIT} | _ISSUE_KINDS
+    calls = np.array([site.kind in kinds for site in capture.call_sites], dtype=bool)[capture.calls["call"]]
+    ranges = _is_host(capture)[capture.ranges["range"]]
+    return covered(
+        np.concatenate((capture.calls["start_ns"][calls], capture.ranges["start_ns"][ranges])),
+        np.concatenate((capture.calls["end_ns"][calls], capture.ranges["end_ns"][ranges])),
+        starts,
+        ends,
+    )
+
+
+def _is_host(capture: Capture) -> npt.NDArray[np.bool_]:
+    """Return which ranges are the scenario's own host work."""
+    return np.array([name.split(":")[0] == HOST_RANGE for name in capture.range_names], dtype=bool)
+
+
 def _host_work(capture: Capture, steps: int) -> Ns:
     """Return the host time in `host` ranges by step."""
-    is_host = np.array([name.split(":")[0] == HOST_RANGE for name in capture.range_names], dtype=bool)
-    return _time_by_step(capture.ranges, is_host[capture.ranges["range"]], steps)
+    return _time_by_step(capture.ranges, _is_host(capture)[capture.ranges["range"]], steps)
 
 
 def _time_in(capture: Capture, kinds: frozenset[CallKind] | set[CallKind], steps: int) -> Ns:

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fdprof.model import Act, Block, Group
+from fdprof.model import Act, Block, Group, Memory
 
 _TO_HOST = (Act.COPY, Act.FETCH, Act.PUBLISH)
 _TO_DEVICE = (Act.UPLOAD, Act.STORE)
+_PAGEABLE = list(Memory).index(Memory.PAGEABLE)
 _SYNCS = (Act.WAIT, Act.SYNCHRONIZE, Act.POLL, Act.FETCH, Act.STORE)
 
 
@@ -30,9 +31,12 @@ def movement_of(block: Block, groups: Sequence[Group]) -> Movement:
     steps = max(len(counted), 1)
     transfers = to_host = to_device = syncs = 0
     held = peak = 0
-    rows = zip(journal["act"].tolist(), journal["step"].tolist(), journal["tensor"].tolist(), strict=True)
-    for number, step, tensor in rows:
+    pageable: set[int] = set()
+    columns = [journal[name].tolist() for name in ("act", "step", "tensor", "buffer", "detail")]
+    for number, step, tensor, buffer, detail in zip(*columns, strict=True):
         act = acts[number]
+        if act is Act.ALLOCATE and detail == _PAGEABLE:
+            pageable.add(buffer)
         size = sizes[names[tensor]] if tensor >= 0 else 0
         # What a blocking copy returns is new memory, and the old is dropped.
         held += size if act is Act.ALLOCATE else -size if act is Act.RELEASE else 0
@@ -42,7 +46,7 @@ def movement_of(block: Block, groups: Sequence[Group]) -> Movement:
         transfers += act in (*_TO_HOST, *_TO_DEVICE)
         to_host += size if act in _TO_HOST else 0
         to_device += size if act in _TO_DEVICE else 0
-        syncs += act in _SYNCS
+        syncs += act in _SYNCS or (act is Act.COPY and buffer in pageable)
     fetched = {names[tensor] for tensor in journal["tensor"][journal["act"] == acts.index(Act.FETCH)]}
     return Movement(
         transfers / steps,

@@ -86,6 +86,7 @@ class RunResult:
     wrong_reads: int
     overrun_tokens: int
     first_wrong: WrongValue | None
+    unread_groups: tuple[str, ...]  # those to the host that were not read at every step up to the last
     stop_seen: bool
     syncs_per_step: float
     transfers: tuple[TransferResult, ...]
@@ -117,6 +118,7 @@ def result_of(run: Run) -> RunResult:
         stale_reads=sum(check.stale_reads for check in checks),
         wrong_reads=sum(check.wrong_reads for check in checks),
         overrun_tokens=sum(check.overrun_tokens for check in checks),
+        unread_groups=_unread_groups(run),
         first_wrong=next((check.first_wrong for check in checks if check.first_wrong), None),
         stop_seen=all(check.stop_seen for check in checks),
         syncs_per_step=_calls_per_step(run, BLOCKING_KINDS),
@@ -214,6 +216,20 @@ def _transfers(run: Run) -> list[TransferResult]:
                 )
             )
     return results
+
+
+def _unread_groups(run: Run) -> tuple[str, ...]:
+    unread = []
+    for number, group in enumerate(run.groups):
+        read = [
+            np.unique(block.capture.reads["value_step"][block.capture.reads["group"] == number]) for block in run.blocks
+        ]
+        expected = [block.warmup + block.steps for block in run.blocks]
+        if group.direction is Direction.TO_HOST and any(
+            (steps < last).sum() < last for steps, last in zip(read, expected, strict=True)
+        ):
+            unread.append(group.name)
+    return tuple(unread)
 
 
 def _memory(run: Run, group: Group) -> Memory:

@@ -14,7 +14,12 @@ if TYPE_CHECKING:  # NumPy is behind it, and --help must not wait for NumPy
     from fdprof.hazard_lab import CaseCount, DetectorScore
 
 _MAX_SEEDS = 1_000_000
-_HEADINGS = ("fault", "scenario", "mode", "runs", "found", "other reports", "runs with wrong values")
+_HEADINGS = ("runs", "found in", "others reported", "wrong values in")
+_CORRECT_HEADINGS = ("runs", "reported", "wrong values in")
+_LEGEND = """
+Counts are runs of a few steps. A detector follows the order of a run's calls and is not told of the fault; precision:
+of the runs it reported, correct modes included, those that have its hazard; recall: of the runs that have it, those
+reported. Wrong values: the run also read one, so the fault did harm there and then."""
 
 
 def hazards(
@@ -74,18 +79,23 @@ def _print_faults(as_json: bool) -> None:
 
 def table(counts: "Sequence[CaseCount]", detectors: "Sequence[DetectorScore]") -> str:
     """Return the counts of each case and the score of each detector as text."""
-    cases: list[tuple[str, ...]] = [_HEADINGS]
+    faults: list[tuple[str, ...]] = [("fault", "scenario", "mode", *_HEADINGS)]
+    correct: list[tuple[str, ...]] = [("correct mode", "scenario", *_CORRECT_HEADINGS)]
     for count in counts:
         case = count.case
-        others = ", ".join(f"{code.value} {number}" for code, number in count.others.items()) or "-"
-        numbers = (f"{count.runs:,}", f"{count.found:,}", others, f"{count.not_right:,}")
-        cases.append((case.fault or "none", case.scenario, case.mode, *numbers))
-    scores: list[tuple[str, ...]] = [("detector", "there", "reported", "precision", "recall")]
+        others = ", ".join(f"{code.value} {number:,}" for code, number in count.others.items()) or "-"
+        runs, found, wrong = f"{count.runs:,}", f"{count.found:,}", f"{count.not_right:,}"
+        if case.fault is None:
+            correct.append((case.mode, case.scenario, runs, others, wrong))
+        else:
+            faults.append((case.fault, case.scenario, case.mode, runs, found, others, wrong))
+    scores: list[tuple[str, ...]] = [("detector", "runs that have it", "reported in", "precision", "recall")]
     for score in detectors:
         if score.there or score.reported:
             shares = (units.percent(score.precision), units.percent(score.recall))
             scores.append((score.code.value, f"{score.there:,}", f"{score.reported:,}", *shares))
-    return f"{_aligned(cases)}\n\n{_aligned(scores)}"
+    parts = [_aligned(rows) for rows in (faults, correct, scores) if len(rows) > 1]
+    return "\n\n".join(parts) + "\n" + _LEGEND
 
 
 def _aligned(rows: list[tuple[str, ...]]) -> str:
@@ -132,11 +142,16 @@ def _conclude(counts: "list[CaseCount]") -> None:
         if case.fault is not None and count.found < count.runs:
             raise WrongResult(
                 f"fault {case.fault} ({where}) was missed in {count.runs - count.found} of {count.runs} runs",
-                "this is a bug in fdprof's detector; please report it with the seeds",
+                f"this is a bug in fdprof's detector; please report it. {_replay(count)}",
             )
         if count.others or (case.fault is None and count.not_right):
             reported = ", ".join(code.value for code in count.others) or "wrong values"
             raise WrongResult(
                 f"{where}, fault {case.fault or 'none'}: {reported} reported",
-                "replay it: fdprof run --audit with that scenario and mode",
+                f"this is a bug in fdprof, in the mode or in the detector; please report it. {_replay(count)}",
             )
+
+
+def _replay(count: "CaseCount") -> str:
+    only = "" if count.case.fault is None else f" --fault {count.case.fault}"
+    return f"Replay: fdprof hazards{only} --first-seed {count.failed_seed} --seeds 1"

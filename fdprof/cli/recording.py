@@ -32,6 +32,7 @@ class Recording:
         options: dict[str, Any],
         fault: str | None = None,
         audit: bool = False,
+        disturb: int | None = None,
     ) -> None:
         """Check every name and number before anything is opened."""
         from fdprof.scenario_check import load_scenario
@@ -43,7 +44,7 @@ class Recording:
             plugins.load("modes", mode)
         check_blocks(blocks)
         self._scenario, self._modes, self._backend = scenario, tuple(modes), backend
-        self._fault, self._audit = fault, audit
+        self._fault, self._audit, self._disturb = fault, audit, disturb
         self._params: LoopParams = record_from(params_type, options)
         self._extent: Extent = record_from(Extent, options)
         self._not_saved: UsageError | None = None
@@ -59,7 +60,7 @@ class Recording:
 
         opened, why = open_backend(self._backend, self._extent.timeout)
         say(f"backend {opened.name}: {why}")
-        session = Session(opened, self._scenario, self._params, self._extent, self._fault, self._audit)
+        session = Session(opened, self._scenario, self._params, self._extent, self._fault, self._audit, self._disturb)
         sides = [session.new_run(mode) for mode in self._modes]
         folders = store.create(runs, sides) if runs is not None else ()
         is_complete = False
@@ -131,8 +132,13 @@ def _what_is_wrong(result: "RunResult") -> tuple[str, str]:
     first = result.first_wrong
     if first is None:
         missing = result.values - result.values_right
-        reason = f"{missing:,} values were never read" if missing else "the stop never reached the host"
-        return f"{mode}: {reason}", "the mode lost a transfer; see the reads of the saved run"
+        if not missing:
+            return f"{mode}: the loop never stopped", "call loop.stop() when the host sees that nothing is left"
+        unread = ", ".join(result.unread_groups) or "some groups"
+        return (
+            f"{mode}: {missing:,} values were never read, of {unread}",
+            "read each group once a step until the last; see the reads of the saved run",
+        )
     row = f"sequence {first.sequence}" if first.sequence is not None else "the batch"
     return (
         f"{mode}: first wrong value at step {first.step}, {row}: {first.tensor} "

@@ -28,6 +28,10 @@ def command_for(params_type: type[LoopParams]) -> Callable[..., None]:
         audit: Annotated[
             bool, typer.Option("--audit", help="Look for hazards: poison buffers, follow every call. Costs time.")
         ] = False,
+        disturb: Annotated[
+            int | None,
+            typer.Option("--disturb", help="On sim: let copies land late, and put the host off, by this seed."),
+        ] = None,
         json: Json = False,
         output: Output = None,
         force: Force = False,
@@ -36,7 +40,7 @@ def command_for(params_type: type[LoopParams]) -> Callable[..., None]:
         **options: Any,
     ) -> None:
         """Run a decode loop and print the times of its steps.  More options: fdprof run SCENARIO --help."""
-        recording = Recording(scenario, [mode], backend, blocks, params_type, options, fault, audit)
+        recording = Recording(scenario, [mode], backend, blocks, params_type, options, fault, audit, disturb)
         check_output(output, force)
         results = recording.record([0] * blocks, runs if save else None)
         show(results[0], json, output)

@@ -21,6 +21,7 @@ class BufferRecycled(Fault):
         self._owner: dict[int, HostBuffer] = {}  # who has the memory now, by the buffer that the mode knows
 
     def copy(self, spec: TensorSpec, into: HostBuffer, stream: Stream | None = None) -> None:
+        self.has_acted = True
         current = self._owner.get(id(into), into)
         self._device.copy(spec, current, stream)
         self._device.release_buffer(current)

@@ -23,6 +23,7 @@ class CopyUnordered(Fault):
         self._device.forward()
 
     def update(self, launch_tokens: int = -1, stream: Stream | None = None) -> None:
+        self.has_acted = True
         self._device.record(self._forward_done)
         self._device.stream_wait(self._forward_done, self._side)
         self._device.update(launch_tokens, self._side)

@@ -17,6 +17,8 @@ class EventRecordedAgain(Fault):
     def event(self) -> Event:
         if self._only is None:
             self._only = self._device.event()
+        else:
+            self.has_acted = True
         return self._only
 
 

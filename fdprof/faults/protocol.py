@@ -15,6 +15,7 @@ class Fault:
     """One known failure.  `FAULT` in each file of this folder is a class derived from this one.
 
     Calls it does not change go to the device as they are.  `shows_in`: a scenario and a mode in which it can do harm.
+    `has_acted`: it found something to do wrong in this loop.
     """
 
     hazard: ClassVar[HazardCode]
@@ -23,6 +24,7 @@ class Fault:
 
     def __init__(self, device: DeviceLoop) -> None:
         self._device = device
+        self.has_acted = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._device, name)

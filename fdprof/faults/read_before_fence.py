@@ -14,9 +14,11 @@ class ReadBeforeFence(Fault):
 
     def wait(self, event: Event) -> None:
         """Do not wait."""
+        self.has_acted = True
 
     def poll(self, publication: Publication, step: int) -> None:
         """Do not wait."""
+        self.has_acted = True
 
 
 FAULT = ReadBeforeFence

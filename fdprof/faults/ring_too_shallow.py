@@ -19,6 +19,8 @@ class RingTooShallow(Fault):
     def host_buffer(self, spec: TensorSpec, memory: Memory) -> HostBuffer:
         if spec.name not in self._first:
             self._first[spec.name] = self._device.host_buffer(spec, memory)
+        else:
+            self.has_acted = True
         return self._first[spec.name]
 
 

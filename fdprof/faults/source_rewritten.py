@@ -30,6 +30,7 @@ class SourceRewritten(Fault):
         self._device.upload(spec, source, stream)
         # The task itself is left alone: a request that goes nowhere would hide what became of its values.
         if spec.name != INSERT_TASK:
+            self.has_acted = True
             self._device.write(source, np.asarray(self._written[spec.name] + 1, self._written[spec.name].dtype))
 
 

@@ -23,6 +23,7 @@ class StaleCount(Fault):
         if buffer.spec.name != "is_block_step":
             return value
         stale, self._last = self._last, value
+        self.has_acted = self.has_acted or stale is not None
         return value if stale is None else stale
 
 

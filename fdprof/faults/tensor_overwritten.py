@@ -13,7 +13,9 @@ class TensorOverwritten(Fault):
     source = "SGLang #18744 (a slot rewritten while another stream reads it), llama.cpp #18313"
 
     def stream_wait(self, event: Event, stream: Stream | None = None) -> None:
-        if stream is not None:
+        if stream is None:
+            self.has_acted = True
+        else:
             self._device.stream_wait(event, stream)
 
 

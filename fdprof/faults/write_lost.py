@@ -17,6 +17,7 @@ class WriteLost(Fault):
     def copy(self, spec: TensorSpec, into: HostBuffer, stream: Stream | None = None) -> None:
         self._device.copy(spec, into, stream)
         if spec.name == "not_need_stop":
+            self.has_acted = True
             self._device.write(into, np.array([True]))
 
 

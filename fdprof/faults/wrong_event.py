@@ -27,7 +27,9 @@ class WrongEvent(Fault):
         self._newest = own
 
     def wait(self, event: Event) -> None:
-        self._device.wait(self._before[id(event)])
+        before = self._before[id(event)]
+        self.has_acted = self.has_acted or before is not self._own[id(event)]
+        self._device.wait(before)
 
     def stream_wait(self, event: Event, stream: Stream | None = None) -> None:
         self._device.stream_wait(self._own[id(event)], stream)

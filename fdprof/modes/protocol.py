@@ -24,7 +24,10 @@ class Values:
     tensors: Mapping[str, Any]
 
     def __getitem__(self, name: str) -> Any:
-        return self.tensors[name]
+        try:
+            return self.tensors[name]
+        except KeyError:
+            raise KeyError(f"no tensor {name!r} in this group; it has {', '.join(self.tensors)}") from None
 
 
 class Mode:
@@ -34,6 +37,7 @@ class Mode:
     fence: ClassVar[str]  # where the host waits, in words
     lag: ClassVar[int]  # steps between a transfer's issue and the read of its value
     source: ClassVar[str]
+    has_events: ClassVar[bool] = True  # it waits in the style that --wait asks for
     is_control: ClassVar[bool] = False  # wrong by construction: a negative control that must be caught
 
     def __init__(self, device: DeviceLoop, groups: Sequence[Group]) -> None:

@@ -13,6 +13,7 @@ class Sync(Mode):
     memory = Memory.PAGEABLE
     fence = "inside each copy"
     lag = 0
+    has_events = False
     source = "FastDeploy before #6176: .cpu(), .numpy(), slice assignment"
 
     def __init__(self, device: DeviceLoop, groups: Sequence[Group]) -> None:

@@ -13,6 +13,7 @@ class SyncPinned(Mode):
     memory = Memory.PINNED
     fence = "stream synchronised straight after the copies"
     lag = 0
+    has_events = False
     source = "the pattern of vLLM #22760 and kekzl/imp #1654"
 
     def __init__(self, device: DeviceLoop, groups: Sequence[Group]) -> None:

@@ -13,6 +13,7 @@ class Unfenced(Mode):
     memory = Memory.PINNED
     fence = "none (negative control)"
     lag = 0
+    has_events = False
     is_control = True
     source = "the bug of FastDeploy #7221 and vLLM #36013"
 

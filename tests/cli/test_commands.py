@@ -404,7 +404,7 @@ def test_waits_are_reported_with_their_cpu_time(run_cli):
         share[style] = fence["cpu_ns"] / fence["wait_ns"]
     assert 1.0 == share["spin"]
     assert share["blocking"] < 0.2
-    assert "waits: none beside blocking copies" in run_cli("run", "stop_flag", "--mode", "sync", *SMALL).stdout
+    assert "waits: none but in blocking copies" in run_cli("run", "stop_flag", "--mode", "sync", *SMALL).stdout
 
 
 def test_a_loop_of_ones_own_that_fails_is_blamed_with_its_line(run_cli):
@@ -440,3 +440,94 @@ def test_a_run_saved_in_the_first_format_is_still_read(run_cli):
     # Without the waits there is nothing to say of them; all else is as it was.
     kept = [line for line in done.stdout.splitlines() if not line.startswith(("waits:", "kernel's end:"))]
     assert kept == [line for line in again.stdout.splitlines() if not line.startswith("waits:")]
+
+
+def test_a_fault_that_finds_nothing_to_do_is_no_clean_bill(run_cli):
+    """sync has no ring: exit 2, and where the fault shows."""
+    done = run_cli("run", "stop_flag", "--mode", "sync", "--fault", "ring-too-shallow", *SMALL)
+    assert 2 == done.exit_code
+    assert "finds nothing to do wrong in stop_flag with sync" in done.stderr
+    assert "fdprof run stop_flag --mode overlap --fault ring-too-shallow" in done.stderr
+    assert not done.stdout
+
+
+def test_a_disturbed_run_is_replayed_by_its_seed_and_says_so(run_cli):
+    """Two runs of one seed are equal, one of another is not; a fault that timing hid does harm; a fence holds."""
+    arguments = ("run", "stop_flag", "--mode", "overlap", "--json", *SMALL)
+    first, again, other = (
+        json.loads(run_cli(*arguments, "--disturb", seed).stdout)["ledger"] for seed in ("3", "3", "4")
+    )
+    assert first == again
+    assert first != other
+    hidden = json.loads(run_cli(*arguments, "--fault", "ring-too-shallow").stdout)
+    harmed = json.loads(run_cli(*arguments, "--fault", "ring-too-shallow", "--disturb", "3").stdout)
+    assert (0, True) == (
+        hidden["stale_reads"] + hidden["wrong_reads"],
+        harmed["stale_reads"] + harmed["wrong_reads"] > 0,
+    )
+    shown = run_cli("run", "stop_flag", "--audit", "--disturb", "3", *SMALL)
+    assert 0 == shown.exit_code
+    assert "disturbed by seed 3" in shown.stdout
+
+
+MINE = """
+from fdprof.scenarios.stop_flag import StopFlag
+from fdprof.model import Group, TensorSpec
+from fdprof.params import LoopParams, param
+from dataclasses import dataclass
+
+class Mine(StopFlag):
+    def step(self, loop, k):
+        (outputs,) = self.groups(loop.params)
+{body}
+
+SCENARIO = Mine()
+"""
+LAUNCH = ("loop.forward()", "loop.sample_and_update()")
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "words"),
+    [
+        ((*LAUNCH, "loop.read(outputs)"), 4, "step 0 reads group outputs, which was not transferred"),
+        (("loop.forward()", "loop.transfer(outputs)"), 4, "transfers group outputs before the kernel that makes"),
+        (
+            (*LAUNCH, "loop.transfer(outputs)", "loop.read(outputs)", "loop.read(outputs)"),
+            4,
+            "reads group outputs twice",
+        ),
+        ((*LAUNCH, "loop.transfer(outputs)", "loop.read(outputs)"), 5, "the loop never stopped"),
+        ((*LAUNCH, "loop.transfer(outputs)"), 5, "values were never read, of outputs"),
+        (
+            (*LAUNCH, "loop.transfer(outputs)", "loop.read(outputs)['token']"),
+            4,
+            "it has sampled_token_ids, not_need_stop",
+        ),
+        ((*LAUNCH, "loop.transfer(outputs)", "loop.read(None)"), 4, "in a step: "),
+    ],
+)
+def test_a_mistake_in_a_loop_of_ones_own_is_named(run_cli, body, code, words):
+    """What the step left out or did twice, not the mode that could not know."""
+    Path("mine.py").write_text(MINE.format(body="\n".join(f"        {line}" for line in body)))
+    done = run_cli("run", "mine.py", *SMALL)
+    assert code == done.exit_code
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("def groups(self, params): return ('outputs',)", "groups() does not return Groups"),
+        ("def groups(self, params): return (Group('a', (), True),)", "a group's direction is True"),
+        ("def groups(self, params): return (Group('a', ('x',)),)", "a tensor of group a is no TensorSpec"),
+        ("params_type = LoopParams()", "params_type is not a LoopParams"),
+    ],
+)
+def test_a_mistake_in_the_declarations_of_ones_own_is_named(run_cli, change, words):
+    """Exit 2, before anything runs."""
+    code = MINE.format(body="        pass").replace("class Mine(StopFlag):", f"class Mine(StopFlag):\n    {change}\n")
+    Path("mine.py").write_text(code)
+    done = run_cli("run", "mine.py", *SMALL)
+    assert 2 == done.exit_code
+    assert words in done.stderr

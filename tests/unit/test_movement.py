@@ -16,6 +16,7 @@ from fdprof.model import (
     Capture,
     Direction,
     Group,
+    Memory,
     Table,
     TensorSpec,
 )
@@ -35,11 +36,12 @@ def movement(build):
 
     def find(*steps):
         acts = list(Act)
-        rows = [
-            (acts.index(act), step, 0, NAMES.index(tensor[0]) if tensor else -1, -1, -1, 0)
-            for step, listed in enumerate(steps)
-            for act, *tensor in listed
-        ]
+        rows = []
+        for step, listed in enumerate(steps):
+            for act, *rest in listed:
+                tensor, buffer, memory = (*rest, *(None, -1, Memory.PINNED)[len(rest) :])
+                name = -1 if tensor is None else NAMES.index(tensor)
+                rows.append((acts.index(act), step, 0, name, buffer, -1, list(Memory).index(memory)))
         schemas = {"calls": CALLS, "ranges": RANGES, "kernels": KERNELS, "reads": READS, "waits": WAITS}
         starts = np.arange(len(steps), dtype=np.int64) * 100
         capture = Capture(
@@ -78,7 +80,7 @@ def test_what_goes_to_the_device_counts_as_such(movement, act):
 
 
 def test_a_sync_is_a_call_in_which_the_host_waits(movement):
-    """Five of these acts wait; records, waits of streams, queued copies and host memory do not."""
+    """Five of these acts wait; records, waits of streams, copies queued to pinned memory and host memory do not."""
     waiting = [(Act.WAIT,), (Act.SYNCHRONIZE,), (Act.POLL,), (Act.FETCH, "tokens"), (Act.STORE, "task")]
     waiting_not = [
         (Act.PREPARE,),
@@ -98,6 +100,13 @@ def test_a_sync_is_a_call_in_which_the_host_waits(movement):
     assert len(Act) == len(waiting) + len(waiting_not)
     assert 2.5 == movement(waiting, waiting, waiting_not, waiting).syncs
     assert 0.0 == movement(waiting, waiting_not, waiting_not).syncs
+
+
+def test_a_copy_to_pageable_memory_is_a_sync(movement):
+    """Asynchronous in name: the host waits in it.  The one to pinned memory beside it does not."""
+    setup = [(Act.ALLOCATE, "tokens", 10, Memory.PAGEABLE), (Act.ALLOCATE, "flag", 11, Memory.PINNED)]
+    step = [(Act.COPY, "tokens", 10), (Act.COPY, "flag", 11)]
+    assert 1.0 == movement(setup, step, step).syncs
 
 
 def test_host_memory_is_the_most_that_was_held_at_once(movement):

@@ -1,10 +1,12 @@
 # ruff: noqa: SIM300 - the expected value stands first
 """fdprof.recorder with a clock that stands still until it is set."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from fdprof.backends.protocol import tensor_spec
-from fdprof.model import KERNELS, READS, CallKind, CallSite, Table
+from fdprof.model import KERNELS, READS, CallKind, CallSite, Memory, Table
 from fdprof.recorder import RecordedDevice, Recorder
 
 NO_KERNELS, NO_READS = Table.of_rows(KERNELS, []), Table.of_rows(READS, [])
@@ -116,12 +118,16 @@ def test_a_range_of_a_name_and_detail_is_one_object_with_one_index(recorder, ran
 
 
 def test_device_calls_are_recorded_with_kind_and_tensor(recorder, build, clock, step_at):
-    """Each call is one row of 7 ns; copies of one tensor share a call site, and a fence is also a range."""
+    """Each call is one row of 7 ns; copies of one tensor share a call site, and a fence is also a range.
+
+    A copy to pageable memory is one that blocks, whatever it is called.
+    """
     device = RecordedDevice(build.FakeDevice(clock), recorder)
     step_at(0, 0, 0)
-    device.copy(TOKENS, "buffer")
-    device.copy(FLAG, "buffer")
-    device.copy(TOKENS, "buffer")
+    pinned, pageable = (SimpleNamespace(memory=memory) for memory in (Memory.PINNED, Memory.PAGEABLE))
+    device.copy(TOKENS, pinned)
+    device.copy(FLAG, pageable)
+    device.copy(TOKENS, pinned)
     device.record("event")
     device.wait("event")
     device.synchronize()
@@ -130,7 +136,7 @@ def test_device_calls_are_recorded_with_kind_and_tensor(recorder, build, clock, 
     tokens = CallSite("copy", CallKind.COPY, "sampled_token_ids")
     assert [
         tokens,
-        CallSite("copy", CallKind.COPY, "not_need_stop"),
+        CallSite("copy", CallKind.BLOCKING_COPY, "not_need_stop"),
         tokens,
         CallSite("record", CallKind.RECORD, ""),
         CallSite("wait", CallKind.WAIT, ""),

@@ -51,7 +51,7 @@ def test_what_lies_on_the_bounds_passes():
 
 
 REFUSED = {
-    "no group": ([], STREAM, "it declares no group"),
+    "no group": ([], STREAM, "groups() does not return Groups"),
     "two groups of one name": (
         [OUTPUTS, Group("outputs", _payloads(1))],
         STREAM,
