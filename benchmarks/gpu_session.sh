@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, in one command: results go to the folder given.
-# usage: benchmarks/gpu_session.sh OUT [PART ...]      parts: doctor tests scenarios reversed costs waits hazards table record nsys
+# usage: benchmarks/gpu_session.sh OUT [PART ...]      parts: doctor tests scenarios reversed costs waits hazards table record varying nsys
 set -u
 out=$1
 shift
-parts=${*:-doctor tests scenarios reversed costs waits hazards table record nsys}
+parts=${*:-doctor tests scenarios reversed costs waits hazards table record varying nsys}
 mkdir -p "$out"
 export PYTHONUNBUFFERED=1
 for part in $parts; do
@@ -36,6 +36,10 @@ for part in $parts; do
     record)
         timeout 100 python3 benchmarks/recorder_cost.py | tee "$out/recorder_cost.txt"
         timeout 100 python3 benchmarks/flag_cost.py | tee "$out/get_stop.txt"
+        ;;
+    varying)
+        timeout 100 python3 benchmarks/varying_times.py --backend paddle -o "$out/varying_times.json" |
+            tee "$out/varying_times.txt"
         ;;
     nsys)
         nsys profile -t cuda,nvtx -s none --cpuctxsw=none -f true -o /tmp/stop_flag_async --export=sqlite \

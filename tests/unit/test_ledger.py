@@ -54,6 +54,27 @@ def test_host_work_is_the_time_in_host_ranges(build):
     assert [25, 5] == got.host_work_ns.tolist()
 
 
+def test_other_host_time_is_what_no_other_column_has(build):
+    """A call inside a range of host work counts once; reads and records belong to the rest."""
+    # Step 0, 0-100: launch 0-10, copy 10-15, host 20-50 with a wait 40-60 that reaches beyond it, read 60-70.
+    # Covered: 0-15 and 20-60 = 55; the rest is 45.  Step 1, 100-200: a record of 30 only: all 100 are rest.
+    calls = [
+        (CallKind.LAUNCH, 0, 10, 0),
+        (COPY, 10, 15, 0),
+        (WAIT, 40, 60, 0),
+        (CallKind.READ, 60, 70, 0),
+        (CallKind.RECORD, 110, 140, 1),
+    ]
+    got = ledger_of(build.a_run(build.a_block(build.a_capture([0, 100], 200, calls, ranges=[("host", 20, 50, 0)]))))
+    assert [45, 100] == got.other_host_ns.tolist()
+
+
+def test_a_run_that_starts_no_transfer_has_no_issue_and_not_zero(build):
+    """What the kernel writes by itself is started by no call."""
+    got = ledger_of(build.a_run(build.a_block(build.a_capture([0], 100, [(WAIT, 0, 40, 0)]))))
+    assert got.issue_ns is None
+
+
 def test_a_run_without_waits_has_no_fence_wait_and_not_zero(build):
     """Blocking copies are no fence: in sync the column is None."""
     got = ledger_of(build.a_run(build.a_block(build.a_capture([0], 100, [(BLOCKING, 0, 40, 0)]))))
