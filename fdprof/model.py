@@ -424,6 +424,11 @@ class Run:
         """The shortest possible step: the longer of the step's device work and host work."""
         return max(self.device_work_ns, self.host_work_ns)
 
+    @property
+    def counted_steps(self) -> int:
+        """The counted steps that ran: a loop that reads a wrong flag stops early."""
+        return sum(min(block.steps, max(len(block.capture.step_starts_ns) - block.warmup, 0)) for block in self.blocks)
+
 
 @dataclass(frozen=True, slots=True)
 class Summary:

@@ -67,6 +67,9 @@ _TABLES: dict[str, Schema] = {
     "journal": JOURNAL,
 }
 _SINCE_2 = frozenset({"waits", "journal"})
+_MAY_BE_NONE = frozenset({("waits", "value_step"), ("waits", "group"), ("journal", "tensor")})
+"""Columns whose -1 says that there is none."""
+
 _RUN_FILE = "run.json"
 _SIDES = ("baseline", "candidate")
 _WHICH_FOLDER = "give a folder below runs/ that `fdprof run` or `fdprof compare` saved"
@@ -185,7 +188,10 @@ def load(folder: Path) -> Run:
             f"{path} has schema_version {version!r}, this fdprof reads {_OLDEST_VERSION} to {SCHEMA_VERSION}",
             "read it with the fdprof that wrote it" if type(version) is int else "is this a run folder of fdprof?",
         )
-    blocks = tuple(_load_block(place, index, version) for index, place in enumerate(sorted(folder.glob("block-*"))))
+    with _damage_in(path):
+        groups = len(_list(document["groups"]))
+    places = enumerate(sorted(folder.glob("block-*")))
+    blocks = tuple(_load_block(place, index, version, groups) for index, place in places)
     with _damage_in(path):
         if version < SCHEMA_VERSION:
             document |= {"fault": None, "audited": False}
@@ -210,7 +216,7 @@ def load(folder: Path) -> Run:
         )
 
 
-def _load_block(folder: Path, index: int, version: int) -> Block:
+def _load_block(folder: Path, index: int, version: int, groups: int) -> Block:
     path = folder / "block.json"
     document = _read_json(path)
     with _damage_in(path):
@@ -256,16 +262,19 @@ def _load_block(folder: Path, index: int, version: int) -> Block:
         "calls": {"call": len(capture.call_sites), "step": len(steps)},
         "ranges": {"range": len(capture.range_names), "step": len(steps)},
         "kernels": {"step": len(steps)},
-        "reads": {"step": len(steps)},
-        "waits": {"step": len(steps)},
-        "journal": {"act": len(Act)},
+        "reads": {"step": len(steps), "value_step": len(steps), "group": groups},
+        "waits": {"step": len(steps), "value_step": len(steps), "group": groups},
+        "journal": {"act": len(Act), "tensor": len(capture.tensor_names)},
     }
     for name, columns in limits.items():
         for column, limit in columns.items():
+            lowest = -1 if (name, column) in _MAY_BE_NONE else 0
             values = tables[name][column]
-            if len(values) and not 0 <= int(values.min()) <= int(values.max()) < limit:
+            if len(values) and not lowest <= int(values.min()) <= int(values.max()) < limit:
                 got = f"{values.min()} to {values.max()}"
-                raise InputError(f"{folder / name}.parquet: {column} is {got}, expected 0 to {limit - 1}", _DAMAGED)
+                raise InputError(
+                    f"{folder / name}.parquet: {column} is {got}, expected {lowest} to {limit - 1}", _DAMAGED
+                )
     return block
 
 

@@ -4,14 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fdprof.analysis.fence import FenceResult, fence_of, group_wait_ns
 from fdprof.analysis.hazards import find_hazards
-from fdprof.analysis.intervals import Ns
 from fdprof.analysis.ledger import COUNTED, TIME_COLUMNS, Ledger, ledger_of
 from fdprof.analysis.stats import summarize
 from fdprof.errors import NotComparable
 from fdprof.model import (
     BLOCKING_KINDS,
-    Block,
     CallKind,
     CallSite,
     Comparison,
@@ -19,7 +18,6 @@ from fdprof.model import (
     Group,
     HazardCode,
     Memory,
-    Producer,
     Run,
     Summary,
     WrongValue,
@@ -39,25 +37,6 @@ class TransferResult:
     issue_ns: float | None
     copy_ns: float | None
     wait_ns: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class FenceResult:
-    """The waits of counted steps, together.  None: there were none, or the device cannot tell.
-
-    `learn`: from the end of the kernel that made the values to the return of the wait for them, of the waits that were
-    entered before that end: copy, event and wake-up, or for mapped memory the publication.
-    """
-
-    per_step: float
-    wait_ns: float | None  # a step
-    cpu_ns: float | None  # a step; thread time of the waiting thread, not wall time
-    learn: Summary
-
-    @property
-    def cpu_share(self) -> float | None:
-        """CPU time over wall time: near 1 for a wait that burns a core."""
-        return self.cpu_ns / self.wait_ns if self.cpu_ns is not None and self.wait_ns else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +102,7 @@ def result_of(run: Run) -> RunResult:
         stop_seen=all(check.stop_seen for check in checks),
         syncs_per_step=_calls_per_step(run, BLOCKING_KINDS),
         transfers=tuple(_transfers(run)),
-        fence=_fence(run),
+        fence=fence_of(run),
         hazards=_hazards(run) if run.audited else None,
         clock_error_ns=max(block.clock.error_ns for block in run.blocks),
     )
@@ -180,21 +159,16 @@ def _counted_calls(run: Run) -> list[tuple[CallSite, int]]:
     return rows
 
 
-def _counted_steps(run: Run) -> int:
-    """Return the counted steps that ran: a loop that reads a wrong flag stops early."""
-    return sum(min(block.steps, max(len(block.capture.step_starts_ns) - block.warmup, 0)) for block in run.blocks)
-
-
 def _calls_per_step(run: Run, kinds: frozenset[CallKind]) -> float:
-    return sum(site.kind in kinds for site, _ in _counted_calls(run)) / max(_counted_steps(run), 1)
+    return sum(site.kind in kinds for site, _ in _counted_calls(run)) / max(run.counted_steps, 1)
 
 
 def _transfers(run: Run) -> list[TransferResult]:
     calls = _counted_calls(run)
-    steps = max(_counted_steps(run), 1)
+    steps = max(run.counted_steps, 1)
     results = []
     for number, group in enumerate(run.groups):
-        wait_ns = _group_wait_ns(run, number)
+        wait_ns = group_wait_ns(run, number)
         is_to_host = group.direction is Direction.TO_HOST
         for tensor in group.tensors:
             issues = [
@@ -239,55 +213,6 @@ def _memory(run: Run, group: Group) -> Memory:
     if group.direction is Direction.TO_DEVICE and run.memory is Memory.MAPPED:
         return Memory.PINNED
     return run.memory
-
-
-def _counted_waits(block: Block) -> dict[str, Ns]:
-    waits = block.capture.waits
-    counted = (waits["step"] >= block.warmup) & (waits["step"] < block.warmup + block.steps)
-    return {name: column[counted].astype(np.int64) for name, column in waits.columns.items()}
-
-
-def _group_wait_ns(run: Run, number: int) -> float | None:
-    """Return the time of all waits for a group's values, None where none was for it."""
-    total, found = 0.0, False
-    for block in run.blocks:
-        waits = _counted_waits(block)
-        chosen = waits["group"] == number
-        found = found or bool(chosen.any())
-        total += float((waits["end_ns"] - waits["start_ns"])[chosen].sum())
-    return total if found else None
-
-
-def _fence(run: Run) -> FenceResult:
-    steps = max(_counted_steps(run), 1)
-    all_waits = [_counted_waits(block) for block in run.blocks]
-    count = sum(len(waits["start_ns"]) for waits in all_waits)
-    learned = [_learned(run, block, waits) for block, waits in zip(run.blocks, all_waits, strict=True)]
-    learn_ns = np.concatenate([ns for ns, _ in learned])
-    learn_steps = np.concatenate([at for _, at in learned]).astype(np.int32)
-    if not count:
-        return FenceResult(0.0, None, None, summarize(None, learn_steps))
-    wait_ns = sum(float((waits["end_ns"] - waits["start_ns"]).sum()) for waits in all_waits)
-    cpu_ns = sum(float(waits["cpu_ns"].sum()) for waits in all_waits)
-    return FenceResult(count / steps, wait_ns / steps, cpu_ns / steps, summarize(learn_ns, learn_steps))
-
-
-def _learned(run: Run, block: Block, waits: dict[str, Ns]) -> tuple[Ns, Ns]:
-    """Return how long after its kernel each waited-for value was known, and at which step that was."""
-    kernels = block.capture.kernels
-    forward: int = run.params["kernels"]
-    steps = len(block.capture.step_starts_ns)
-    ends = {producer: np.zeros(steps, dtype=np.int64) for producer in Producer}
-    for producer, number in ((Producer.UPDATE, forward), (Producer.PREPARE, forward + 1)):
-        chosen = kernels["kernel"] == number
-        ends[producer][kernels["step"][chosen]] = kernels["end_ns"][chosen]
-    chosen = waits["group"] >= 0
-    value_step, group = waits["value_step"][chosen], waits["group"][chosen]
-    is_update = np.array([run.groups[number].made_by is Producer.UPDATE for number in group], dtype=bool)
-    made = np.where(is_update, ends[Producer.UPDATE][value_step], ends[Producer.PREPARE][value_step])
-    # A wait that was entered later says when the host came, not how fast it can know.
-    waited = (made > 0) & (waits["start_ns"][chosen] < made)
-    return (waits["end_ns"][chosen] - made)[waited], waits["step"][chosen][waited]
 
 
 def _hazards(run: Run) -> tuple[HazardResult, ...]:

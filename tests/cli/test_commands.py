@@ -235,13 +235,25 @@ def test_an_entry_of_the_wrong_kind_is_refused_and_its_file_named(run_cli, file,
 
 
 @pytest.mark.parametrize("value", [-7, 99_999, None, 0.5])
-@pytest.mark.parametrize(("table", "column"), [("calls", "call"), ("ranges", "range"), ("kernels", "step")])
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        ("calls", "call"),
+        ("ranges", "range"),
+        ("kernels", "step"),
+        ("reads", "group"),
+        ("waits", "group"),
+        ("waits", "value_step"),
+        ("journal", "act"),
+        ("journal", "tensor"),
+    ],
+)
 def test_a_column_out_of_range_is_refused(run_cli, table, column, value):
     """An index that points nowhere would otherwise pick another call, or crash."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    done = run_cli("run", "stop_flag", *SMALL)
+    done = run_cli("run", "stop_flag", "--audit", *SMALL)
     folder = Path(done.stderr.strip().splitlines()[-1].removeprefix("saved "))
     path = folder / "block-000" / f"{table}.parquet"
     columns = pq.read_table(path).to_pydict()
