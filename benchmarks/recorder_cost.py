@@ -102,6 +102,7 @@ def main():
         device = RecordedDevice(NullDevice(), own)
         loop = RecordedLoop(params, NullBackend(), device, Async(device, groups), groups, own, lambda *_: [])
         for k in range(STEPS):
+            loop.step = k
             own.begin_step(k)
             SCENARIO.step(loop, k)
             own.end_step()

@@ -48,6 +48,7 @@ class RecordedLoop:
             group.name: mode if group.op_memory is None else inside_op for group in groups
         }
         self._numbers = {group.name: number for number, group in enumerate(groups)}
+        self._groups = {group.name: group for group in groups}
         self._transferred = {group.name: -1 for group in groups}  # the step, as is the next
         self._read_at = dict(self._transferred)
         self._prepared = -1
@@ -74,6 +75,10 @@ class RecordedLoop:
         self.updates += 1
 
     def transfer(self, group: Group) -> None:
+        declared = self._groups.get(group.name)
+        # Equal will do, but to be the same is quicker to see.
+        if self._transferred.get(group.name) == self.step or (declared is not group and declared != group):
+            raise self._mistransferred(group)
         if (self._prepared if group.made_by is Producer.PREPARE else self.updates - 1) < self.step:
             call = "prepare()" if group.made_by is Producer.PREPARE else "sample_and_update()"
             raise ScenarioFailed(
@@ -104,6 +109,14 @@ class RecordedLoop:
 
     def _lag(self, group: Group) -> int:
         return 0 if group.needed_in_step or group.op_memory is not None else self._mode.lag
+
+    def _mistransferred(self, group: Group) -> ScenarioFailed:
+        name = group.name
+        if self._transferred.get(name) == self.step:
+            return ScenarioFailed(f"step {self.step} transfers group {name} twice", "transfer each group once a step")
+        return ScenarioFailed(
+            f"step {self.step} transfers another group {name} than groups() declared", "keep the groups it returned"
+        )
 
     def _misread(self, group: Group) -> ScenarioFailed:
         name = group.name

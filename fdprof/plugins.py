@@ -65,25 +65,29 @@ def _provided(module: ModuleType, kind: str, name: str) -> Any:
 
 
 def _module_of(path: Path) -> ModuleType:
-    """Return the module of a user's file; the same one each time.  UsageError, with the line, when it cannot run."""
+    """Return the module of a user's file, the same one each time; UsageError where there is none to be parsed."""
     name = f"fdprof_user_{path.stem}_{zlib.crc32(str(path.resolve()).encode()):08x}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
     if not path.is_file() or spec is None or spec.loader is None:
-        raise UsageError(f"{path} is no Python file", "give the path of a .py file that defines SCENARIO")
+        what = "does not exist" if not path.exists() else "is a folder" if path.is_dir() else "is no Python file"
+        raise UsageError(f"{path} {what}", "give the path of a .py file that defines SCENARIO")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up there
+    is_whole = False
     try:
         spec.loader.exec_module(module)
-    except (SyntaxError, ImportError, NameError, AttributeError, LookupError, TypeError, ValueError, OSError) as error:
-        del sys.modules[name]
-        line = error.lineno if isinstance(error, SyntaxError) else _line_in(error, path)
-        raise UsageError(f"{path}, line {line}: {type(error).__name__}: {error}", "correct the file") from error
+        is_whole = True
+    except SyntaxError as error:
+        raise UsageError(f"{path}, line {error.lineno}: SyntaxError: {error.msg}", "correct the file") from error
+    finally:
+        if not is_whole:
+            del sys.modules[name]
     return module
 
 
-def _line_in(error: BaseException, path: Path) -> int | None:
+def line_in(error: BaseException, path: Path) -> int | None:
     """Return the last line of the file that the error came through."""
     frames = traceback.extract_tb(error.__traceback__)
     return next((frame.lineno for frame in reversed(frames) if Path(frame.filename).name == path.name), None)

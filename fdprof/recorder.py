@@ -13,6 +13,7 @@ import numpy.typing as npt
 import nvtx
 
 from fdprof.backends.protocol import DeviceLoop, Event, HostBuffer, Publication, Stream
+from fdprof.errors import ScenarioFailed
 from fdprof.model import CALLS, JOURNAL, RANGES, WAITS, CallKind, CallSite, Capture, Group, Memory, Table, TensorSpec
 
 NVTX_DOMAIN = "fdprof"
@@ -79,7 +80,10 @@ class Recorder:
 
     def range_index(self, name: str, detail: str) -> int:
         """Return a new index for a range name; the detail follows a colon."""
-        self._range_names.append(f"{name}:{detail}" if detail else name)
+        shown = f"{name}:{detail}" if detail else name
+        if not shown.isprintable():
+            raise ScenarioFailed(f"a range is named {shown!r}", "name ranges in characters that can be printed")
+        self._range_names.append(shown)
         return len(self._range_names) - 1
 
     def range(self, name: str, detail: str = "") -> Range:

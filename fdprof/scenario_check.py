@@ -1,15 +1,16 @@
 """Loads a scenario and says what is wrong with it, before anything runs: it may be a user's own."""
 
 import dataclasses
-import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, get_type_hints
 
 from fdprof import plugins
 from fdprof.backends.protocol import MADE_IN_PREPARE, MADE_IN_UPDATE, tensor_spec
-from fdprof.errors import ScenarioFailed, UsageError
+from fdprof.errors import FdprofError, ScenarioFailed, UsageError
 from fdprof.model import Direction, Group, Memory, Producer, TensorSpec
 from fdprof.params import Extent, LoopParams
 from fdprof.scenarios.protocol import Scenario
@@ -20,6 +21,11 @@ MAX_SENT = 40
 """Tensors that the decode kernels take as arguments (ops/csrc/decode_row.h)."""
 
 _WORD_BYTES = 4
+
+_COMMAND_OPTIONS = frozenset(
+    {"scenario", "mode", "backend", "blocks", "fault", "audit", "disturb", "json", "output", "force", "runs", "save"}
+    | {"baseline", "candidate", "help"}
+)
 
 _COMMAND_OPTIONS = frozenset(
     {"scenario", "mode", "backend", "blocks", "fault", "audit", "disturb", "json", "output", "force", "runs", "save"}
@@ -42,7 +48,10 @@ _USER_ERRORS = (
 
 def load_scenario(name: str) -> Scenario:
     """Return a scenario by its name, or by the path of its file; UsageError when there is none."""
-    found = plugins.load("scenarios", name)
+    if not name.isprintable():
+        raise UsageError(f"{name!r} has characters that cannot be printed", "rename the file")
+    with blamed_on(name, "while it is loaded"):
+        found = plugins.load("scenarios", name)
     if not isinstance(found, Scenario):
         raise UsageError(
             f"{name}: SCENARIO is a {type(found).__name__}, expected an object of a class derived from Scenario",
@@ -58,8 +67,14 @@ def _check_params(name: str, params_type: type[LoopParams]) -> None:
     """Refuse options that no command line could take, and looser bounds of options that all loops have."""
     shared = {field.name: field.metadata for field in dataclasses.fields(LoopParams)}
     taken = {field.name for field in dataclasses.fields(Extent)} | _COMMAND_OPTIONS
+    types = get_type_hints(params_type)
     for field in dataclasses.fields(params_type):
         own = field.metadata
+        if types[field.name] not in (int, float, str) or not isinstance(field.default, int | float | str):
+            raise UsageError(
+                f"{name}: parameter {field.name} is {types[field.name]}, with the default {field.default!r}",
+                "use int, float or str, with a default of that type",
+            )
         base: Mapping[str, Any] = shared.get(field.name, {})
         if field.name in taken:
             raise UsageError(f"{name}: --{field.name} is an option of the command", "give the parameter another name")
@@ -74,22 +89,37 @@ def _check_params(name: str, params_type: type[LoopParams]) -> None:
             )
 
 
-@contextmanager
-def blamed_on(name: str, where: str) -> Iterator[None]:
-    """Turn what a user's file raises into ScenarioFailed with its line; fdprof's own scenarios are left alone."""
-    if not plugins.is_path(name):
-        yield
-        return
-    try:
-        yield
-    except _USER_ERRORS as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        line = next((f.lineno for f in reversed(frames) if Path(f.filename).name == Path(name).name), None)
-        place = name if line is None else f"{name}, line {line}"
-        hint = "correct the file"
-        if isinstance(error, TypeError) and "NoneType" in str(error):
-            hint += "; a mode that reads a step later has no values in the first step: loop.read() returns None then"
-        raise ScenarioFailed(f"{place}, {where}: {type(error).__name__}: {error}", hint) from error
+class blamed_on:  # noqa: N801  used like a function
+    """Turns what a user's file raises, or a sys.exit() in it, into ScenarioFailed with its line.
+
+    What it prints goes to standard error, because standard output is the report's.  fdprof's own scenarios, its own
+    errors and Ctrl-C are left alone.
+    """
+
+    def __init__(self, name: str, where: str) -> None:
+        self._name, self._where = name, where
+        self._redirected: AbstractContextManager[Any] = (
+            redirect_stdout(sys.stderr) if plugins.is_path(name) else nullcontext()
+        )
+
+    def __enter__(self) -> None:
+        self._redirected.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._redirected.__exit__(None, None, None)
+        if error is None or isinstance(error, FdprofError) or not plugins.is_path(self._name):
+            return
+        line = plugins.line_in(error, Path(self._name))
+        if line is None and not isinstance(error, NotImplementedError):
+            return  # it did not come through the file
+        if isinstance(error, Exception | SystemExit):
+            place = self._name if line is None else f"{self._name}, line {line}"
+            hint = "correct the file"
+            if isinstance(error, TypeError) and "NoneType" in str(error):
+                hint += "; a mode that reads a step later has no values in the first step: loop.read() gives None then"
+            raise ScenarioFailed(f"{place}, {self._where}: {type(error).__name__}: {error}", hint) from error
 
 
 def check_scenario(groups: Sequence[Group], stream: StreamSpec, has_prepare: bool) -> None:
@@ -123,8 +153,18 @@ def _check_fields(group: Group) -> None:
     for field, kind in kinds.items():
         if not isinstance(getattr(group, field), kind):
             raise _refused(f"a group's {field} is {getattr(group, field)!r}", "name the fields: needed_in_step=True")
-    if not all(isinstance(tensor, TensorSpec) for tensor in group.tensors):
-        raise _refused(f"a tensor of group {group.name} is no TensorSpec", "use TensorSpec(name, shape, dtype)")
+    if not isinstance(group.tensors, tuple) or not all(isinstance(tensor, TensorSpec) for tensor in group.tensors):
+        raise _refused(f"the tensors of group {group.name} are no TensorSpecs", "use (TensorSpec(name, shape, dtype),)")
+    for name in (group.name, *(tensor.name for tensor in group.tensors)):
+        if not isinstance(name, str) or not name or not (name.isprintable() and name.isascii()):
+            raise _refused(f"{name!r} is a name", "name groups and tensors in printable ASCII")
+    for tensor in group.tensors:
+        shape = tensor.shape
+        if not isinstance(shape, tuple) or not shape or any(type(extent) is not int or extent < 1 for extent in shape):
+            raise _refused(f"tensor {tensor.name} has shape {shape!r}", "give a tuple of ints of at least 1")
+    names = {tensor.name for tensor in group.tensors}
+    if not isinstance(group.per_step, tuple) or not set(group.per_step) <= names:
+        raise _refused(f"group {group.name} has per_step {group.per_step!r}", "give a tuple of its tensors' names")
 
 
 def _check_unique(names: Sequence[str], what: str) -> None:
@@ -134,11 +174,8 @@ def _check_unique(names: Sequence[str], what: str) -> None:
 
 
 def _check_tensor(tensor: TensorSpec, group: Group, stream: StreamSpec) -> None:
-    if tensor.dtype not in PAYLOAD_DTYPES or any(extent < 1 for extent in tensor.shape):
-        raise _refused(
-            f"tensor {tensor.name} is {tensor.dtype} {list(tensor.shape)}",
-            f"use one of {', '.join(PAYLOAD_DTYPES)}, and extents of at least 1",
-        )
+    if tensor.dtype not in PAYLOAD_DTYPES:
+        raise _refused(f"tensor {tensor.name} is {tensor.dtype!r}", f"use one of {', '.join(PAYLOAD_DTYPES)}")
     if group.direction is Direction.TO_DEVICE:
         if tensor.size_bytes % _WORD_BYTES:
             raise _refused(f"tensor {tensor.name} has {tensor.size_bytes} B", "send whole words of 4 B")

@@ -6,6 +6,7 @@ import gc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import TracebackType
 from typing import cast
 
 import numpy as np
@@ -16,7 +17,7 @@ from fdprof.audit import Audit
 from fdprof.backends.protocol import Backend, ClockSample, DeviceLoop, LoopPlan
 from fdprof.calibration import DeviceWork, calibrate
 from fdprof.clock import to_host_clock
-from fdprof.errors import EnvironmentMissing, UsageError
+from fdprof.errors import EnvironmentMissing, ScenarioFailed, UsageError
 from fdprof.faults.protocol import Fault
 from fdprof.loop import RecordedLoop
 from fdprof.model import KERNELS, Block, Direction, Group, Launch, Memory, Run, Table, WaitStyle
@@ -85,6 +86,11 @@ class Session:
             self._groups = tuple(self._scenario.groups(params))
             self._stream = self._scenario.stream(params, extent.last_step)
             check_scenario(self._groups, self._stream, self._scenario.has_prepare)
+        if self._stream.last_step != extent.last_step:
+            raise UsageError(
+                f"{scenario_name}: stream() says last_step {self._stream.last_step}, asked for was {extent.last_step}",
+                "hand last_step on as stream() gets it",
+            )
         self._fault: type[Fault] | None = None if fault is None else plugins.load("faults", fault)
         self._is_audited = audit or fault is not None
         self._modes: dict[str, type[Mode]] = {}
@@ -138,8 +144,7 @@ class Session:
         plan = replace(self._plan(), kernel_ns=times.kernel_ns)
         if self._disturb is not None:
             self._backend.disturb(self._disturb + index)
-        device = self._backend.open_loop(plan)
-        try:
+        with _Opened(self._backend, plan) as device:
             recorder = Recorder(self._backend.clock_ns, self._backend.thread_cpu_ns)
             audit = Audit(device) if self._is_audited else None
             recorded: DeviceLoop = RecordedDevice(audit or device, recorder)
@@ -162,10 +167,8 @@ class Session:
                 begun = self._run_steps(loop, recorder, audit, plan.max_steps)
             stamps = device.stamps()[:begun]
             samples = (before, self._backend.clock_sample())
-        finally:
-            device.close()
-            if self._disturb is not None:
-                self._backend.disturb(None)
+        if self._disturb is not None:
+            self._backend.disturb(None)
         if fault is not None and not fault.has_acted:
             scenario, mode = fault.shows_in
             raise UsageError(
@@ -292,6 +295,25 @@ class Session:
         if self._params.wait != WaitStyle.SPIN.value and not mode.has_events:
             caveats.append(f"--wait {self._params.wait} changes nothing: this mode waits for no event")
         return tuple(caveats)
+
+
+class _Opened:
+    """A device loop that is closed whatever happens; what interrupted it counts, not what closing it then meets."""
+
+    def __init__(self, backend: Backend, plan: LoopPlan) -> None:
+        self._device = backend.open_loop(plan)
+
+    def __enter__(self) -> DeviceLoop:
+        return self._device
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._device.close()
+        except ScenarioFailed:
+            if kind is None:
+                raise
 
 
 def open_backend(name: str, timeout_s: float) -> tuple[Backend, str]:

@@ -120,16 +120,19 @@ def _make(folder: Path, fill: Callable[[Path], None]) -> bool:
         scratch = Path(tempfile.mkdtemp(prefix=".part-", dir=folder.parent))
     except OSError as error:
         raise _unwritable(folder, error) from error
+    is_made = False
     try:
         fill(scratch)
         scratch.chmod(0o755)  # mkdtemp makes it private
         scratch.rename(folder)
+        is_made = True
     except OSError as error:
-        shutil.rmtree(scratch, ignore_errors=True)
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-            return False
-        raise _unwritable(folder, error) from error
-    return True
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise _unwritable(folder, error) from error
+    finally:  # also when Ctrl-C comes
+        if not is_made:
+            shutil.rmtree(scratch, ignore_errors=True)
+    return is_made
 
 
 def add_block(folder: Path, block: Block) -> None:
@@ -190,6 +193,8 @@ def load(folder: Path) -> Run:
         )
     with _damage_in(path):
         groups = len(_list(document["groups"]))
+        if not groups:
+            raise ValueError("no groups: a run moves something")
     places = enumerate(sorted(folder.glob("block-*")))
     blocks = tuple(_load_block(place, index, version, groups) for index, place in places)
     with _damage_in(path):
@@ -205,7 +210,7 @@ def load(folder: Path) -> Run:
             groups=tuple(_group(entry) for entry in document["groups"]),
             memory=Memory(document["memory"]),
             lag=_natural(document["lag"]),
-            environment=Environment(**document["environment"]),
+            environment=_environment(document["environment"]),
             device_work_ns=_natural(document["device_work_ns"]),
             host_work_ns=_natural(document["host_work_ns"]),
             caveats=tuple(_text(caveat) for caveat in _list(document["caveats"])),
@@ -226,6 +231,8 @@ def _load_block(folder: Path, index: int, version: int, groups: int) -> Block:
         tables |= {name: _read_table(folder / f"{name}.parquet", _TABLES[name], rows[name]) for name in kept}
         tensor_names = document["tensor_names"] if version >= SCHEMA_VERSION else []
         steps = _read_table(folder / "steps.parquet", _STEPS, rows["steps"])
+        if (np.diff(steps["start_ns"]) <= 0).any() or (steps["end_ns"] < steps["start_ns"]).any():
+            raise ValueError("steps do not follow one another")
         wrong = document["tokens"]["first_wrong"]
         capture = Capture(
             call_sites=tuple(
@@ -313,6 +320,16 @@ def _list(value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise ValueError(f"{str(value)[:40]!r} where a list is expected")
     return value
+
+
+def _environment(value: Any) -> Environment:
+    """Return an environment whose texts can be printed."""
+    for entry in value.values():
+        if isinstance(entry, str):
+            _text(entry)
+        elif entry is not None and not isinstance(entry, int):
+            raise ValueError(f"{str(entry)[:40]!r} where a text or a number is expected")
+    return Environment(**value)
 
 
 def _params(value: Any) -> dict[str, Any]:

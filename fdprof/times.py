@@ -69,7 +69,7 @@ def parse_times(text: str, option: str) -> Times:
             variation = math.nan
         if not 0 <= variation <= _MAX_VARIATION:
             raise UsageError(f"{option} is {text!r}, expected {name}:0 to {name}:{_MAX_VARIATION:g}", _FORMS)
-        return Times(name, variation)
+        return Times(name, abs(variation))  # -0 is in the range
     return Times("recorded", recorded_us=_read(Path(text), option))
 
 
@@ -77,7 +77,9 @@ def _read(path: Path, option: str) -> tuple[float, ...]:
     """Return the times of a file: one number in µs a line; empty lines and lines that start with # are skipped."""
     found: list[float] = []
     try:
-        with path.open(encoding="utf-8") as lines:
+        if str(path) != "." and path.exists() and not path.is_file():
+            raise UsageError(f"{option}: {path} is no regular file", _FORMS)
+        with path.open(encoding="utf-8-sig") as lines:
             for number, line in enumerate(lines, start=1):
                 entry = line.strip()
                 if not entry or entry.startswith("#"):

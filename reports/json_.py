@@ -7,7 +7,7 @@ from typing import Any
 from fdprof.reports.protocol import ComparisonResult, Reportable
 
 from fdprof.analysis.ledger import TIME_COLUMNS
-from fdprof.analysis.results import HazardResult, RunResult
+from fdprof.analysis.results import ABOVE_LIMIT, HazardResult, RunResult
 
 # History of the document.  1: first; since then only keys were added (fault, audited, fence, hazards).
 SCHEMA_VERSION = 1
@@ -61,7 +61,7 @@ def _run(result: RunResult) -> dict[str, Any]:
         },
         "hazards": None if result.hazards is None else [_hazard(hazard) for hazard in result.hazards],
         "findings": None,
-        "limits": list(run.caveats),
+        "limits": [*run.caveats, *([ABOVE_LIMIT] if result.efficiency is not None and result.efficiency > 1 else [])],
         "clock_error_ns": result.clock_error_ns,
         "device_work_ns": run.device_work_ns,
         "host_work_ns": run.host_work_ns,

@@ -10,10 +10,12 @@ from rich.table import Table
 
 from fdprof import units
 from fdprof.analysis.ledger import COUNTED, TIME_COLUMNS
-from fdprof.analysis.results import RunResult
+from fdprof.analysis.results import ABOVE_LIMIT, RunResult
 from fdprof.model import Summary
 
 _FIRST_ROWS = 5
+# A narrower table would cut its numbers; a narrower terminal wraps the lines.
+_MIN_WIDTH = 100
 _TRANSFERS_SHOWN = 10
 _HEADINGS = {
     "window_ns": "step",
@@ -36,7 +38,9 @@ class TerminalReport:
 
     def render(self, result: Reportable, width: int, color: bool) -> str:
         sink = StringIO()
-        console = Console(file=sink, width=max(width, 80), force_terminal=color, no_color=not color, highlight=False)
+        console = Console(
+            file=sink, width=max(width, _MIN_WIDTH), force_terminal=color, no_color=not color, highlight=False
+        )
         if isinstance(result, ComparisonResult):
             _comparison(console, result)
         else:
@@ -88,6 +92,8 @@ def _run(console: Console, result: RunResult) -> None:
     console.print(table)
     if result.efficiency is not None:
         _say(console, f"efficiency {units.percent(result.efficiency)} of the limit")
+        if result.efficiency > 1:
+            _say(console, f"note: {ABOVE_LIMIT}")
     for transfer in result.transfers[:_TRANSFERS_SHOWN]:
         _say(
             console,
@@ -150,7 +156,7 @@ def _comparison(console: Console, result: ComparisonResult) -> None:
     baseline, candidate = result.baseline, result.candidate
     blocks = len(baseline.run.blocks)
     table = Table(
-        title=f"times per step, µs: {baseline.summaries['window_ns'].count} steps a side, {blocks} interleaved blocks",
+        title=f"times per step, µs: {_steps(result)}, {blocks} interleaved blocks",
         title_justify="left",
         box=box.SIMPLE_HEAD,
     )
@@ -188,6 +194,11 @@ def _comparison(console: Console, result: ComparisonResult) -> None:
     console.print(table)
     _say(console, _sentence(result))
     _interrupted(console, candidate)
+
+
+def _steps(result: ComparisonResult) -> str:
+    counts = [side.summaries["window_ns"].count for side in (result.baseline, result.candidate)]
+    return f"{counts[0]} steps a side" if counts[0] == counts[1] else f"{counts[0]} and {counts[1]} steps"
 
 
 def _cell(summary: Summary, statistic: str) -> str:

@@ -23,6 +23,11 @@ from fdprof.model import (
     WrongValue,
 )
 
+ABOVE_LIMIT = (
+    "an efficiency above 100 % is no loop that beats its limit: the counted steps are too few to leave out work that "
+    "was queued before or done after them, or the scenario launches no forward pass; use more --warmup and --steps"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class TransferResult:

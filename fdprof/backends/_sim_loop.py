@@ -182,7 +182,8 @@ class SimLoop:
     def release_buffer(self, buffer: HostBuffer) -> None:
         assert isinstance(buffer, _SimBuffer)
         pool = self._pool.setdefault((buffer.spec.shape, buffer.spec.dtype, buffer.memory), [])
-        assert all(array is not buffer.array for array in pool), f"{buffer.spec.name}: released twice"
+        if any(array is buffer.array for array in pool):
+            raise ScenarioFailed(f"the buffer of {buffer.spec.name} was given back twice", "give each back once")
         pool.append(buffer.array)
         if self._has_begun:
             self._sim.advance(self._host.release_ns)

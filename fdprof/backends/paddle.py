@@ -87,7 +87,7 @@ class PaddleBackend:
         self.thread_cpu_ns = time.thread_time_ns
 
     def host_work(self, duration_ns: int) -> None:
-        if not duration_ns:
+        if duration_ns <= 0:
             return
         clock = self.clock_ns
         end = clock() + duration_ns

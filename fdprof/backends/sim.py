@@ -43,7 +43,7 @@ class SimBackend:
         return self._simulator.now_ns - self._simulator.slept_ns
 
     def host_work(self, duration_ns: int) -> None:
-        if not duration_ns:
+        if duration_ns <= 0:
             return
         self._simulator.advance(duration_ns + self.profile.host.work_call_ns)
 

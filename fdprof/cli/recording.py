@@ -1,6 +1,8 @@
 """What `run` and `compare` share: check the request, record one or two sides block by block, save, and conclude."""
 
-from collections.abc import Iterable, Sequence
+import signal
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,7 +72,8 @@ class Recording:
                 block = session.block(self._modes[side], len(sides[side].blocks))
                 sides[side] = replace(sides[side], blocks=(*sides[side].blocks, block))
                 if folders:
-                    store.add_block(folders[side], block)
+                    with _uninterrupted():
+                        store.add_block(folders[side], block)
             is_complete = True
         except KeyboardInterrupt:
             pass  # what has finished is reported below
@@ -93,6 +96,16 @@ class Recording:
         require_right(results)
         if any(result.run.interrupted for result in results):
             raise typer.Exit(INTERRUPTED)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Put Ctrl-C off: a block that has finished is saved whole."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _finish(folders: Sequence[Path], sides: Sequence["Run"]) -> None:

@@ -26,6 +26,11 @@ def report(
     for side in sides:
         if not side.blocks:
             raise InputError(f"{run} holds no finished block of {side.mode}", "it was interrupted; record it again")
-    results = [result_of(side) for side in sides]
+    try:
+        results = [result_of(side) for side in sides]
+    except (ArithmeticError, LookupError, ValueError) as error:  # every entry is of its kind, but they do not fit
+        raise InputError(
+            f"{run} contradicts itself: {type(error).__name__}: {error}", "the run folder is damaged; record it again"
+        ) from error
     show(results[0] if len(results) == 1 else ComparisonResult.of(results[0], results[1]), json, output)
     require_right(results)

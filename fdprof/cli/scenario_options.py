@@ -1,6 +1,6 @@
 """Gives `run` and `compare` the options of the scenario that the command line names."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,14 @@ _COMMANDS: dict[str, Callable[[type[LoopParams]], Callable[..., None]]] = {
     "compare": compare.command_for,
 }
 _OPTION = "--scenario"
+_FLAGS = frozenset({"--audit", "--json", "--force", "--save", "--no-save", "--help", "--"})
 
 
 def command_with_options(name: str, arguments: Sequence[str]) -> Any:
     """Return the command of that name for the scenario in its arguments, None where the usual one is right."""
     if name not in _COMMANDS:
         return None
-    scenario = _named_scenario(arguments)
+    scenario = _named_scenario(name, arguments)
     if scenario is None:
         return None
     from fdprof.scenario_check import load_scenario  # NumPy is behind it, and --help must not wait for NumPy
@@ -34,11 +35,30 @@ def command_with_options(name: str, arguments: Sequence[str]) -> Any:
     return typer.main.get_command(app)
 
 
-def _named_scenario(arguments: Sequence[str]) -> str | None:
-    """Return the first argument that is a scenario's name or an existing .py file."""
-    known = plugins.names("scenarios")
+def _named_scenario(name: str, arguments: Sequence[str]) -> str | None:
+    """Return the scenario that the arguments name, if it is there: the first that is no option and no option's value.
+
+    `compare` names it by --scenario, of which the last counts.
+    """
+    found = [value for option, value in _pairs(arguments) if option == (_OPTION if name == "compare" else None)]
+    if not found:
+        return None
+    scenario = found[-1] if name == "compare" else found[0]
+    is_there = scenario.replace("-", "_") in plugins.names("scenarios") or Path(scenario).is_file()
+    return scenario if is_there else None
+
+
+def _pairs(arguments: Sequence[str]) -> Iterator[tuple[str | None, str]]:
+    """Yield each value with its option, None for a positional one."""
+    waiting: str | None = None
     for argument in arguments:
-        candidate = argument.removeprefix(_OPTION + "=")
-        if candidate.replace("-", "_") in known or (plugins.is_path(candidate) and Path(candidate).is_file()):
-            return candidate
-    return None
+        if waiting is not None:
+            yield waiting, argument
+            waiting = None
+        elif not argument.startswith("-") or argument == "-":
+            yield None, argument
+        elif "=" in argument:
+            option, value = argument.split("=", 1)
+            yield option, value
+        elif argument not in _FLAGS:
+            waiting = argument

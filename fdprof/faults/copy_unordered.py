@@ -18,6 +18,10 @@ class CopyUnordered(Fault):
         self._forward_done, self._update_done = device.event(), device.event()
         self._is_joined = True
 
+    def prepare(self) -> None:
+        self._join()
+        self._device.prepare()
+
     def forward(self) -> None:
         self._join()
         self._device.forward()

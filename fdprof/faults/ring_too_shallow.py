@@ -23,5 +23,8 @@ class RingTooShallow(Fault):
             self.has_acted = True
         return self._first[spec.name]
 
+    def release_buffer(self, buffer: HostBuffer) -> None:
+        """Keep it: the next one who asks gets it again."""
+
 
 FAULT = RingTooShallow

@@ -339,7 +339,7 @@ def test_a_scenario_has_its_own_options_wherever_its_name_stands(run_cli):
         (("run", "stop_flag", "--host-times", "gamma:1"), 2, "--host-times: 'gamma:1' is no distribution"),
         (("run", "stop_flag", "--device-times", "normal:-1"), 2, "expected normal:0 to normal:10"),
         (("run", "stop_flag", "--fault", "ring"), 2, "no fault is named 'ring'"),
-        (("run", "nothing/my_loop.py"), 2, "nothing/my_loop.py is no Python file"),
+        (("run", "nothing/my_loop.py"), 2, "nothing/my_loop.py does not exist"),
         (("hazards", "--seeds", "0"), 2, "--seeds is 0"),
         (("hazards", "--fault", "nothing"), 2, "no fault is named 'nothing'"),
         (("modes", "--scenario", "nothing"), 2, "no scenario is named 'nothing'"),
@@ -532,7 +532,7 @@ def test_a_mistake_in_a_loop_of_ones_own_is_named(run_cli, body, code, words):
     [
         ("def groups(self, params): return ('outputs',)", "groups() does not return Groups"),
         ("def groups(self, params): return (Group('a', (), True),)", "a group's direction is True"),
-        ("def groups(self, params): return (Group('a', ('x',)),)", "a tensor of group a is no TensorSpec"),
+        ("def groups(self, params): return (Group('a', ('x',)),)", "the tensors of group a are no TensorSpecs"),
         ("params_type = LoopParams()", "params_type is not a LoopParams"),
     ],
 )
@@ -543,3 +543,112 @@ def test_a_mistake_in_the_declarations_of_ones_own_is_named(run_cli, change, wor
     done = run_cli("run", "mine.py", *SMALL)
     assert 2 == done.exit_code
     assert words in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("raise RuntimeError('boom')", "mine.py, line 1, while it is loaded: RuntimeError: boom"),
+        ("import sys; sys.exit(3)", "mine.py, line 1, while it is loaded: SystemExit: 3"),
+        ("class Mine(Exception): pass\nraise Mine('own')", "mine.py, line 2, while it is loaded: Mine: own"),
+    ],
+)
+def test_a_file_that_raises_while_it_is_loaded_is_blamed(run_cli, line, words):
+    """Exit 4 for whatever it raises, sys.exit() too: its code would say something else of fdprof."""
+    Path("mine.py").write_text(line + "\n")
+    for command in (("run", "mine.py"), ("modes", "--scenario", "mine.py")):
+        done = run_cli(*command)
+        assert 4 == done.exit_code
+        assert words in done.stderr
+        assert not done.stdout
+
+
+def test_what_a_file_prints_stays_out_of_the_document(run_cli):
+    """Standard output is the report's."""
+    body = "        print('mine')\n        StopFlag.step(self, loop, k)"
+    Path("mine.py").write_text("print('loaded')\n" + MINE.format(body=body))
+    done = run_cli("run", "mine.py", "--json", *SMALL)
+    assert 0 == done.exit_code
+    assert "run" == json.loads(done.stdout)["kind"]
+
+
+@pytest.mark.parametrize(
+    ("field", "words"),
+    [
+        ("mode: int = param(1, 'x', 1, 2)", "--mode is an option of the command"),
+        ("steps: int = param(1, 'x', 1, 2)", "--steps is an option of the command"),
+        ("size: int = 3", "parameter size has no help and bounds"),
+        ("size: bytes = param(b'', 'x', 1, 2)", "parameter size is <class 'bytes'>"),
+        ("kernels: int = param(20, 'x', 1, 9999)", "parameter kernels has looser bounds"),
+    ],
+)
+def test_a_parameter_that_no_command_line_can_take_is_refused(run_cli, field, words):
+    """Exit 2 and its name."""
+    Path("mine.py").write_text(
+        MINE.format(body="        pass").replace(
+            "class Mine(StopFlag):",
+            f"@dataclass(frozen=True, kw_only=True)\nclass P(LoopParams):\n    {field}\n\n"
+            "class Mine(StopFlag):\n    params_type = P",
+        )
+    )
+    done = run_cli("run", "mine.py", *SMALL)
+    assert 2 == done.exit_code
+    assert words in done.stderr
+
+
+def test_an_options_value_is_not_taken_for_the_scenario(run_cli):
+    """A folder named logprobs does not bring the options of logprobs, and hides none of speculative's."""
+    done = run_cli(
+        "run", "--runs", "logprobs", "--draft-tokens", "2", "speculative", "--backend", "sim", "--steps", "9"
+    )
+    assert 0 == done.exit_code
+    assert list(Path("logprobs").iterdir())
+
+
+def test_too_few_steps_to_judge_say_so(run_cli):
+    """Three steps that the host has queued before they are counted: no loop beats its limit."""
+    few = ("--mode", "overlap", "--steps", "3", "--warmup", "0", "--backend", "sim", "--no-save")
+    done = run_cli("run", "stop_flag", *few)
+    assert "note: an efficiency above 100 %" in done.stdout
+    document = json.loads(run_cli("run", "stop_flag", "--json", *few).stdout)
+    assert document["efficiency"] > 1
+    assert any("above 100 %" in limit for limit in document["limits"])
+
+
+def test_a_narrow_terminal_cuts_no_number(run_cli, monkeypatch):
+    """The table keeps its width; the terminal may wrap it."""
+    monkeypatch.setenv("COLUMNS", "40")
+    assert "…" not in run_cli("run", "stop_flag", *SMALL).stdout
+
+
+def test_a_run_that_contradicts_itself_is_refused(run_cli):
+    """Every entry is of its kind, but all steps start at once, or the journal is in the wrong order."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for table, change in (("steps", lambda c: c | {"start_ns": [5] * len(c["start_ns"])}), ("journal", _reversed)):
+        folder = _saved(run_cli("run", "stop_flag", "--audit", *SMALL))
+        path = folder / "block-000" / f"{table}.parquet"
+        columns = change(pq.read_table(path).to_pydict())
+        pq.write_table(pa.table(columns), path)
+        done = run_cli("report", str(folder))
+        assert 4 == done.exit_code
+        assert "Traceback" not in done.stderr
+
+
+def _reversed(columns):
+    return {name: values[::-1] for name, values in columns.items()}
+
+
+def test_every_fault_in_every_mode_and_scenario_ends_with_a_known_exit(run_cli):
+    """Right by luck or not, found or with nothing to do: 0, 2, 4 or 5, and never a bug."""
+    from fdprof import plugins
+
+    small = ("--steps", "4", "--warmup", "1", "--sequences", "3", "--kernels", "2", "--backend", "sim", "--no-save")
+    for scenario in plugins.names("scenarios"):
+        for mode in plugins.names("modes"):
+            for fault in plugins.names("faults"):
+                done = run_cli("run", scenario, "--mode", mode, "--fault", fault, "--timeout", "1", *small)
+                assert done.exit_code in (0, 2, 4, 5), (scenario, mode, fault, done.stderr)
+                if done.exit_code == 5 and not plugins.load("modes", mode).is_control:
+                    assert "hazard" in done.stdout or "stale" in done.stderr

@@ -152,7 +152,7 @@ def test_a_binary_file_is_refused(tmp_path):
 
 def test_a_folder_is_refused(tmp_path):
     """It is there, but no file."""
-    with pytest.raises(UsageError, match=r"^--host-times: .*no file that can be read"):
+    with pytest.raises(UsageError, match=r"^--host-times: .* is no regular file$"):
         parse_times(str(tmp_path), "--host-times")
 
 
