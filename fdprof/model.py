@@ -149,8 +149,9 @@ WAITS: Schema = {
     "group": "int32",
     "value_step": "int32",
 }
-"""Fences: the wait as in CALLS, the CPU time that the waiting thread used in it (thread time, not wall time), and
-the group and step whose values it was for; -1 for both where it was for none (a guard before memory is reused)."""
+"""Fences: the wait as in CALLS, the CPU time that the waiting thread used in it (thread time, not wall time; -1 where
+it was not sampled), and the group and step whose values it was for; -1 for both where it was for none (a guard before
+memory is reused)."""
 
 JOURNAL: Schema = {
     "act": "int32",

@@ -20,6 +20,11 @@ NVTX_DOMAIN = "fdprof"
 
 _STEP, _FENCE = "step", "fence"
 
+_PAGEABLE = Memory.PAGEABLE  # a member looked up in each call would cost as much as the clock
+
+_WAITS_A_CPU_SAMPLE = 7
+"""A prime, so that the samples go round a step's waits, however many it has."""
+
 
 class Range:
     """A named stretch of the step's thread; enter and leave it once at a time."""
@@ -61,7 +66,7 @@ class Recorder:
         self.domain = nvtx.get_domain(NVTX_DOMAIN)
         self.calls: list[tuple[int, int, int]] = []
         self.ranges: list[tuple[int, int, int]] = []
-        self.waits: list[tuple[int, int, int]] = []  # start, end, CPU time in ns
+        self.waits: list[tuple[int, int, int]] = []  # start, end, CPU time in ns, -1 where it was not sampled
         self._waited_for: list[tuple[int, int, int, int]] = []  # first and last wait, group, value step
         self._sites: list[CallSite] = []
         self._range_names: list[str] = []
@@ -112,8 +117,7 @@ class Recorder:
 
     def waited_for(self, first: int, group: int, value_step: int) -> None:
         """Say for which group's values of which step the waits from number `first` on were."""
-        if len(self.waits) > first:
-            self._waited_for.append((first, len(self.waits), group, value_step))
+        self._waited_for.append((first, len(self.waits), group, value_step))
 
     def capture(
         self, kernels: Table, reads: Table, journal: Table | None = None, tensor_names: tuple[str, ...] = ()
@@ -174,7 +178,7 @@ class RecordedDevice:
         self._clock = recorder.clock
         self._thread_cpu = recorder.thread_cpu
         self._append = recorder.calls.append
-        self._append_wait = recorder.waits.append
+        self._waits = recorder.waits
         self._prepare = recorder.call_site("prepare", CallKind.LAUNCH)
         self._forward = recorder.call_site("forward", CallKind.LAUNCH)
         self._update = recorder.call_site("update", CallKind.LAUNCH)
@@ -225,7 +229,7 @@ class RecordedDevice:
 
     def copy(self, spec: TensorSpec, into: HostBuffer, stream: Stream | None = None) -> None:
         # Whatever its name says, a copy to pageable memory returns when it has ended.
-        site = (self._pageable_copies if into.memory is Memory.PAGEABLE else self._copies)[spec.name]
+        site = (self._pageable_copies if into.memory is _PAGEABLE else self._copies)[spec.name]
         start = self._clock()
         self._device.copy(spec, into, stream)
         self._append((site, start, self._clock()))
@@ -273,27 +277,32 @@ class RecordedDevice:
         self._append((self._stream_wait, start, self._clock()))
 
     def wait(self, event: Event) -> None:
-        cpu = self._thread_cpu()
+        cpu = self._cpu_before()
         with self._fence as fence:
             self._device.wait(event)
         self._waited(self._wait, fence, cpu)
 
     def synchronize(self) -> None:
-        cpu = self._thread_cpu()
+        cpu = self._cpu_before()
         with self._fence as fence:
             self._device.synchronize()
         self._waited(self._synchronize, fence, cpu)
 
     def poll(self, publication: Publication, step: int) -> None:
-        cpu = self._thread_cpu()
+        cpu = self._cpu_before()
         with self._fence as fence:
             self._device.poll(publication, step)
         self._waited(self._poll, fence, cpu)
 
-    def _waited(self, site: int, fence: Range, cpu_before_ns: int) -> None:
+    def _cpu_before(self) -> int | None:
+        """Return the thread's CPU time for one wait in seven: unlike the clock it is a system call, up to 1 µs."""
+        return None if len(self._waits) % _WAITS_A_CPU_SAMPLE else self._thread_cpu()
+
+    def _waited(self, site: int, fence: Range, cpu_before_ns: int | None) -> None:
+        cpu_ns = -1 if cpu_before_ns is None else self._thread_cpu() - cpu_before_ns
         start, end = fence.last
         self._append((site, start, end))
-        self._append_wait((start, end, self._thread_cpu() - cpu_before_ns))
+        self._waits.append((start, end, cpu_ns))
 
     # Outside the timed loop, or not part of what a mode does: nothing to record.
 

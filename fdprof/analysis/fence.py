@@ -19,13 +19,13 @@ class FenceResult:
 
     per_step: float
     wait_ns: float | None  # a step
-    cpu_ns: float | None  # a step; thread time of the waiting thread, not wall time
+    cpu_share: float | None  # CPU time of the waiting thread over wall time: near 1 for a wait that burns a core
     learn: Summary
 
     @property
-    def cpu_share(self) -> float | None:
-        """CPU time over wall time: near 1 for a wait that burns a core."""
-        return self.cpu_ns / self.wait_ns if self.cpu_ns is not None and self.wait_ns else None
+    def cpu_ns(self) -> float | None:
+        """CPU time of the waits of a step, by the share of those that were sampled."""
+        return None if self.cpu_share is None or self.wait_ns is None else self.cpu_share * self.wait_ns
 
 
 def _counted_waits(block: Block) -> dict[str, Ns]:
@@ -56,8 +56,17 @@ def fence_of(run: Run) -> FenceResult:
     if not count:
         return FenceResult(0.0, None, None, summarize(None, learn_steps))
     wait_ns = sum(float((waits["end_ns"] - waits["start_ns"]).sum()) for waits in all_waits)
-    cpu_ns = sum(float(waits["cpu_ns"].sum()) for waits in all_waits)
-    return FenceResult(count / steps, wait_ns / steps, cpu_ns / steps, summarize(learn_ns, learn_steps))
+    return FenceResult(count / steps, wait_ns / steps, _cpu_share(all_waits), summarize(learn_ns, learn_steps))
+
+
+def _cpu_share(all_waits: list[dict[str, Ns]]) -> float | None:
+    """Return CPU time over wall time of the waits whose CPU time was sampled."""
+    cpu_ns = wall_ns = 0.0
+    for waits in all_waits:
+        sampled = waits["cpu_ns"] >= 0
+        cpu_ns += float(waits["cpu_ns"][sampled].sum())
+        wall_ns += float((waits["end_ns"] - waits["start_ns"])[sampled].sum())
+    return cpu_ns / wall_ns if wall_ns else None
 
 
 def _learned(run: Run, block: Block, waits: dict[str, Ns]) -> tuple[Ns, Ns]:

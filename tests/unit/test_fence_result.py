@@ -129,10 +129,16 @@ def test_without_waits_nothing_is_known_of_them(result):
         assert (0, None, None) == (got.learn.count, got.learn.mean, got.learn.max)
 
 
+def test_waits_whose_cpu_time_was_not_sampled_take_that_of_the_others(result):
+    """100 ns with 60 of CPU time, and 300 ns of which nothing is known: 60 %, so 240 of 400 ns, in two steps."""
+    got = result([(1100, 1200, 60, 1, OUTPUTS, 1), (1500, 1800, -1, 1, OUTPUTS, 1)]).fence
+    assert (200.0, 0.6, 120.0) == (got.wait_ns, got.cpu_share, got.cpu_ns)
+
+
 def test_waits_of_no_length_have_no_cpu_share(result):
     """0 / 0 is not known."""
     got = result([(1600, 1600, 0, 1, OUTPUTS, 1)]).fence
-    assert (0.5, 0.0, 0.0, None) == (got.per_step, got.wait_ns, got.cpu_ns, got.cpu_share)
+    assert (0.5, 0.0, None, None) == (got.per_step, got.wait_ns, got.cpu_ns, got.cpu_share)
 
 
 def test_blocks_are_counted_together(result):
