@@ -1,11 +1,12 @@
 """Put the simulator's table of scenarios and modes beside measured ones, as Markdown, with the error of each cell.
 
-usage: python benchmarks/scenario_error.py SIMULATED.json MEASURED.json MEASURED.json MEASURED.json
+usage: python benchmarks/scenario_error.py SIMULATED.json MEASURED.json [MEASURED.json ...]      (or .json.gz)
 
 The last column is against the cell's median over the measured tables: the lent hosts have phases in which every call
 takes twice as long.  Errors beyond 5 % are marked; the last line counts them.
 """
 
+import gzip
 import json
 import statistics
 import sys
@@ -15,7 +16,9 @@ BAR = 0.05
 
 
 def cells(path):
-    rows = json.loads(Path(path).read_text(encoding="utf-8"))["cells"]
+    opened = gzip.open if str(path).endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8") as file:
+        rows = json.load(file)["cells"]
     keys = ("launch", "device_us", "schedule_us", "save_output_us", "scenario", "mode")
     return {tuple(row[key] for key in keys): row for row in rows}
 
