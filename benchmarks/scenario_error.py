@@ -2,7 +2,7 @@
 
 usage: python benchmarks/scenario_error.py SIMULATED.json MEASURED.json [MEASURED.json ...]      (or .json.gz)
 
-The last column is against the cell's median over the measured tables: the lent hosts have phases in which every call
+The last column is against the cell's median over the measured tables: the hosts have phases in which every call
 takes twice as long.  Errors beyond 5 % are marked; the last line counts them.
 """
 

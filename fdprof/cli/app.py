@@ -1,8 +1,10 @@
 """The command group and the one place where errors become messages and exit codes."""
 
+import contextlib
 import errno
 import sys
 import traceback
+from collections.abc import Iterator
 from typing import Any
 
 import typer
@@ -18,8 +20,39 @@ _BUG = 70
 _OUTPUT_LOST = frozenset({errno.ENOSPC, errno.EBADF, errno.EIO})
 
 
+def _tell(message: str) -> None:
+    """Print `message` to standard error; the exit code must be right even where that cannot be written."""
+    with contextlib.suppress(OSError):
+        print(f"fdprof: {message}", file=sys.stderr)  # noqa: T201
+
+
+@contextlib.contextmanager
+def _boundary() -> Iterator[None]:
+    """Turn an FdprofError into its message and exit code, and anything unexpected into one report and exit 70."""
+    try:
+        yield
+    except KeyboardInterrupt as error:  # before there was a block to keep
+        raise typer.Exit(INTERRUPTED) from error
+    except FdprofError as error:
+        _tell(f"{error}\n  {error.hint}" if error.hint else str(error))
+        raise typer.Exit(error.exit_code) from error
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in _OUTPUT_LOST:
+            _tell(f"cannot write the output: {error.strerror}")
+            raise typer.Exit(UsageError.exit_code) from error
+        if type(error).__module__.split(".")[0] in {"typer", "click"} or isinstance(error, BrokenPipeError):
+            raise
+        traceback.print_exc()
+        _tell("this is a bug in fdprof; please report it with the lines above")
+        raise typer.Exit(_BUG) from error
+
+
 class ErrorBoundary(TyperGroup):
-    """Turns an FdprofError into its message and exit code, and anything unexpected into one report and exit 70."""
+    """The command group; parsing it prints its help, so that stands behind the boundary as well."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        with _boundary():
+            return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return name, command and the arguments left, with the options of the scenario they name."""
@@ -27,24 +60,8 @@ class ErrorBoundary(TyperGroup):
         return name, command_with_options(name or "", rest) or command, rest
 
     def invoke(self, ctx: Any) -> Any:
-        try:
+        with _boundary():
             return super().invoke(ctx)
-        except KeyboardInterrupt as error:  # before there was a block to keep
-            raise typer.Exit(INTERRUPTED) from error
-        except FdprofError as error:
-            print(f"fdprof: {error}", file=sys.stderr)  # noqa: T201
-            if error.hint:
-                print(f"  {error.hint}", file=sys.stderr)  # noqa: T201
-            raise typer.Exit(error.exit_code) from error
-        except Exception as error:
-            if isinstance(error, OSError) and error.errno in _OUTPUT_LOST:
-                print(f"fdprof: cannot write the output: {error.strerror}", file=sys.stderr)  # noqa: T201
-                raise typer.Exit(UsageError.exit_code) from error
-            if type(error).__module__.split(".")[0] in {"typer", "click"} or isinstance(error, BrokenPipeError):
-                raise
-            traceback.print_exc()
-            print("fdprof: this is a bug in fdprof; please report it with the lines above", file=sys.stderr)  # noqa: T201
-            raise typer.Exit(_BUG) from error
 
 
 app = typer.Typer(

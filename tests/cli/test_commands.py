@@ -2,6 +2,8 @@
 
 # ruff: noqa: SIM300
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -288,6 +290,22 @@ def test_a_disk_that_fills_up_keeps_the_report(run_cli, monkeypatch):
     assert "interrupted: 1 finished blocks are shown" in done.stdout
     assert "No space left" in done.stderr
     assert not list(Path("runs").iterdir())
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize(
+    "command", [("--help",), ("run", "--help"), ("modes",), ("run", "stop_flag", "--no-save", *SMALL)]
+)
+@pytest.mark.parametrize("lost", ["stdout", "stderr", "both"])
+def test_a_stream_that_cannot_be_written_is_an_error_without_a_traceback(command, lost):
+    """Exit 2 where something was to be written there; only `run` writes to standard error, the name of its backend."""
+    with Path("/dev/full").open("w") as full:
+        streams = {name: full if lost in (name, "both") else subprocess.PIPE for name in ("stdout", "stderr")}
+        done = subprocess.run([sys.executable, "-m", "fdprof", *command], text=True, **streams)
+    unaffected = "stderr" == lost and "--no-save" not in command
+    assert (0 if unaffected else 2) == done.returncode
+    if "stdout" == lost:
+        assert done.stderr.endswith("fdprof: cannot write the output: No space left on device\n")
 
 
 def test_an_output_link_is_written_through_and_a_dangling_one_kept(run_cli):
