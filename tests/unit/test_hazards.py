@@ -540,6 +540,17 @@ def test_a_poll_covers_the_values_of_its_own_publication_only(found):
     assert [(HazardCode.WRONG_EVENT, 0, "scores")] == found([*start, read("scores", 11)])
 
 
+def test_a_poll_for_an_older_step_does_not_cover_what_was_published_since_in_its_slot(found):
+    """One slot, read in each step: the number of step 0 has long been there when step 1's values are on their way."""
+    start = [update(), publish("tokens", 10, 70), poll(70, 0), read("tokens", 10)]
+
+    def second(step):
+        return [update(), publish("tokens", 10, 70), poll(70, step), read("tokens", 10)]
+
+    assert [] == found(start, second(1))
+    assert [(HazardCode.WRONG_EVENT, 1, "tokens")] == found(start, second(0))
+
+
 def test_a_poll_covers_what_the_kernels_stream_had_waited_for(found):
     """The publishing kernel ran behind the side stream's copy, so that copy is done when its number is seen."""
 
