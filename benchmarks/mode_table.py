@@ -10,12 +10,11 @@ Every cell keeps its samples; host times of each call are kept too: the simulato
 
 import argparse
 import dataclasses
-import json
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from result_file import write
 
 from fdprof import store
 from fdprof.analysis.ledger import COUNTED
@@ -114,16 +113,7 @@ def main() -> None:
                     store.add_block(folder, block)
                 store.finish(folder, run)
     assert environment is not None
-    document = {
-        "benchmark": "mode_table",
-        "backend": options.backend,
-        "when": time.strftime("%Y-%m-%d"),
-        "kernels": options.kernels,
-        "environment": dataclasses.asdict(environment),
-        "cells": cells,
-    }
-    options.output.write_text(json.dumps(document) + "\n", encoding="utf-8")
-    print(f"wrote {options.output}")
+    write(options.output, "mode_table", options.backend, environment, kernels=options.kernels, cells=cells)
 
 
 if __name__ == "__main__":

@@ -9,12 +9,11 @@ of the host work, as a graph.
 
 import argparse
 import dataclasses
-import json
-import time
 from dataclasses import replace
 from pathlib import Path
 
 from mode_table import cell
+from result_file import write
 
 from fdprof import plugins
 from fdprof.analysis.results import result_of
@@ -65,15 +64,7 @@ def main() -> None:
                     flush=True,
                 )
     assert environment is not None
-    document = {
-        "benchmark": "scenario_table",
-        "backend": options.backend,
-        "when": time.strftime("%Y-%m-%d"),
-        "environment": dataclasses.asdict(environment),
-        "cells": cells,
-    }
-    options.output.write_text(json.dumps(document) + "\n", encoding="utf-8")
-    print(f"wrote {options.output}")
+    write(options.output, "scenario_table", options.backend, environment, cells=cells)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,11 @@ itself (sync, sync-pinned) cannot be queued and are left out.
 """
 
 import argparse
-import dataclasses
-import json
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from result_file import write
 
 from fdprof import plugins
 from fdprof.backends.protocol import LoopPlan
@@ -84,15 +82,7 @@ def main() -> None:
                 f"{scenario_name:<13} {mode:<20} {median / 1000:8.2f} µs a step, {(median - base) / 1000:+6.2f}",
                 flush=True,
             )
-    document = {
-        "benchmark": "transfer_cost",
-        "backend": options.backend,
-        "when": time.strftime("%Y-%m-%d"),
-        "environment": dataclasses.asdict(backend.environment()),
-        "rows": rows,
-    }
-    options.output.write_text(json.dumps(document) + "\n", encoding="utf-8")
-    print(f"wrote {options.output}")
+    write(options.output, "transfer_cost", options.backend, backend.environment(), rows=rows)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,10 @@ host, of 0.3 on the device), and logprobs at device 200 / host 60 + 40 µs as a 
 
 import argparse
 import dataclasses
-import json
-import time
 from dataclasses import replace
 from pathlib import Path
+
+from result_file import write
 
 from fdprof import plugins
 from fdprof.analysis.results import result_of
@@ -64,15 +64,7 @@ def main() -> None:
                 f"{(window.p50 or 0) / 1000:8.1f}  p99 {(window.p99 or 0) / 1000:8.1f} µs  right {result.is_right}",
                 flush=True,
             )
-    document = {
-        "benchmark": "varying_times",
-        "backend": options.backend,
-        "when": time.strftime("%Y-%m-%d"),
-        "environment": dataclasses.asdict(backend.environment()),
-        "rows": rows,
-    }
-    options.output.write_text(json.dumps(document) + "\n", encoding="utf-8")
-    print(f"wrote {options.output}")
+    write(options.output, "varying_times", options.backend, backend.environment(), rows=rows)
 
 
 if __name__ == "__main__":

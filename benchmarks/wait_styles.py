@@ -7,10 +7,10 @@ stop_flag with no host work, so that the host waits for most of each step; devic
 
 import argparse
 import dataclasses
-import json
-import time
 from dataclasses import replace
 from pathlib import Path
+
+from result_file import write
 
 from fdprof.analysis.results import result_of
 from fdprof.params import Extent, LoopParams
@@ -64,15 +64,7 @@ def main() -> None:
                     f"of {(fence.wait_ns or 0) / 1000:7.1f} µs  step {mean / 1000:7.1f} µs  right {result.is_right}",
                     flush=True,
                 )
-    document = {
-        "benchmark": "wait_styles",
-        "backend": options.backend,
-        "when": time.strftime("%Y-%m-%d"),
-        "environment": dataclasses.asdict(backend.environment()),
-        "rows": rows,
-    }
-    options.output.write_text(json.dumps(document) + "\n", encoding="utf-8")
-    print(f"wrote {options.output}")
+    write(options.output, "wait_styles", options.backend, backend.environment(), rows=rows)
 
 
 if __name__ == "__main__":
