@@ -40,9 +40,9 @@ def call_times(result: RunResult) -> dict[str, dict[str, float]]:
     run = result.run
     times: dict[str, list[np.ndarray]] = {}
     for block in run.blocks:
-        calls = block.capture.calls
+        calls = block.log.calls
         counted = (calls["step"] >= block.warmup) & (calls["step"] < block.warmup + block.steps)
-        for index, site in enumerate(block.capture.call_sites):
+        for index, site in enumerate(block.log.call_sites):
             chosen = counted & (calls["call"] == index)
             if chosen.any():
                 name = f"{site.name} {site.subject}".strip()

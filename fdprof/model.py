@@ -122,10 +122,10 @@ class Group:
 Schema = Mapping[str, str]
 
 CALLS: Schema = {"call": "int32", "start_ns": "int64", "end_ns": "int64", "step": "int32"}
-"""Host calls. `call` indexes Capture.call_sites; `step` is the window the call started in."""
+"""Host calls. `call` indexes BlockLog.call_sites; `step` is the window the call started in."""
 
 RANGES: Schema = {"range": "int32", "start_ns": "int64", "end_ns": "int64", "step": "int32"}
-"""Named ranges of the step's thread. `range` indexes Capture.range_names."""
+"""Named ranges of the step's thread. `range` indexes BlockLog.range_names."""
 
 KERNELS: Schema = {"step": "int32", "kernel": "int32", "start_ns": "int64", "end_ns": "int64"}
 """Kernels by their own device stamps, on the host clock. `kernel` counts within the step; the last is the update."""
@@ -164,7 +164,7 @@ JOURNAL: Schema = {
 }
 """What the step's thread asked of the device and did to host memory, in program order; kept only in an audited run.
 
-`act` indexes Act; `tensor` indexes Capture.tensor_names; streams, buffers and events are numbered as they appear,
+`act` indexes Act; `tensor` indexes BlockLog.tensor_names; streams, buffers and events are numbered as they appear,
 -1 where the act has none.  Stream 0 is the compute stream.  `detail` is said at each act.
 """
 
@@ -282,7 +282,7 @@ class CallSite:
 
 
 @dataclass(frozen=True, slots=True)
-class Capture:
+class BlockLog:
     """What one block recorded, raw.  Everything else is derived from it."""
 
     call_sites: tuple[CallSite, ...]
@@ -298,7 +298,7 @@ class Capture:
     step_ends_ns: IntColumn  # [launched steps], the end of each step's own range
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Capture):
+        if not isinstance(other, BlockLog):
             return NotImplemented
         return (
             (self.call_sites, self.range_names, self.tensor_names)
@@ -372,7 +372,7 @@ class Block:
     position: int  # where it ran among all blocks of the call, so that interleaving can be seen
     warmup: int
     steps: int
-    capture: Capture
+    log: BlockLog
     clock: ClockInfo
     tokens: TokenCheck
 
@@ -428,7 +428,7 @@ class Run:
     @property
     def counted_steps(self) -> int:
         """The counted steps that ran: a loop that reads a wrong flag stops early."""
-        return sum(min(block.steps, max(len(block.capture.step_starts_ns) - block.warmup, 0)) for block in self.blocks)
+        return sum(min(block.steps, max(len(block.log.step_starts_ns) - block.warmup, 0)) for block in self.blocks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import nvtx
 
 from fdprof.backends.protocol import DeviceLoop, Event, HostBuffer, Publication, Stream
 from fdprof.errors import ScenarioFailed
-from fdprof.model import CALLS, JOURNAL, RANGES, WAITS, CallKind, CallSite, Capture, Group, Memory, Table, TensorSpec
+from fdprof.model import CALLS, JOURNAL, RANGES, WAITS, BlockLog, CallKind, CallSite, Group, Memory, Table, TensorSpec
 
 NVTX_DOMAIN = "fdprof"
 
@@ -119,12 +119,12 @@ class Recorder:
         """Say for which group's values of which step the waits from number `first` on were."""
         self._waited_for.append((first, len(self.waits), group, value_step))
 
-    def capture(
+    def log(
         self, kernels: Table, reads: Table, journal: Table | None = None, tensor_names: tuple[str, ...] = ()
-    ) -> Capture:
+    ) -> BlockLog:
         """Return everything recorded, each row with the step whose window it started in."""
         starts = np.array(self._step_starts, dtype=np.int64)
-        return Capture(
+        return BlockLog(
             call_sites=tuple(self._sites),
             range_names=tuple(self._range_names),
             calls=Table.of(CALLS, _with_step(self.calls, "call", starts)),

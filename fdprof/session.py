@@ -184,7 +184,7 @@ class Session:
             position=self._position,
             warmup=self._extent.warmup,
             steps=self._extent.steps,
-            capture=recorder.capture(_kernel_table(stamps, samples), reads, journal, names),
+            log=recorder.log(_kernel_table(stamps, samples), reads, journal, names),
             clock=self._backend.clock_info(samples),
             tokens=tokens,
         )

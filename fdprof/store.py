@@ -35,9 +35,9 @@ from fdprof.model import (
     WAITS,
     Act,
     Block,
+    BlockLog,
     CallKind,
     CallSite,
-    Capture,
     ClockInfo,
     Direction,
     Environment,
@@ -140,9 +140,9 @@ def add_block(folder: Path, block: Block) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    capture = block.capture
-    tables = {name: getattr(capture, name).columns for name in _TABLES}
-    tables["steps"] = {"start_ns": capture.step_starts_ns, "end_ns": capture.step_ends_ns}
+    log = block.log
+    tables = {name: getattr(log, name).columns for name in _TABLES}
+    tables["steps"] = {"start_ns": log.step_starts_ns, "end_ns": log.step_ends_ns}
 
     def fill(scratch: Path) -> None:
         for name, columns in tables.items():
@@ -234,7 +234,7 @@ def _load_block(folder: Path, index: int, version: int, groups: int) -> Block:
         if (np.diff(steps["start_ns"]) <= 0).any() or (steps["end_ns"] < steps["start_ns"]).any():
             raise ValueError("steps do not follow one another")
         wrong = document["tokens"]["first_wrong"]
-        capture = Capture(
+        log = BlockLog(
             call_sites=tuple(
                 CallSite(_text(s["name"]), CallKind(s["kind"]), _text(s["subject"])) for s in document["call_sites"]
             ),
@@ -249,7 +249,7 @@ def _load_block(folder: Path, index: int, version: int, groups: int) -> Block:
             position=_natural(document["position"]),
             warmup=_natural(document["warmup"]),
             steps=_natural(document["steps"]),
-            capture=capture,
+            log=log,
             clock=ClockInfo(**document["clock"]),
             tokens=TokenCheck(**(document["tokens"] | {"first_wrong": WrongValue(**wrong) if wrong else None})),
         )
@@ -266,12 +266,12 @@ def _load_block(folder: Path, index: int, version: int, groups: int) -> Block:
         if block.index != index:
             raise ValueError(f"index {block.index} where block {index} is expected: a block is missing")
     limits = {
-        "calls": {"call": len(capture.call_sites), "step": len(steps)},
-        "ranges": {"range": len(capture.range_names), "step": len(steps)},
+        "calls": {"call": len(log.call_sites), "step": len(steps)},
+        "ranges": {"range": len(log.range_names), "step": len(steps)},
         "kernels": {"step": len(steps)},
         "reads": {"step": len(steps), "value_step": len(steps), "group": groups},
         "waits": {"step": len(steps), "value_step": len(steps), "group": groups},
-        "journal": {"act": len(Act), "tensor": len(capture.tensor_names)},
+        "journal": {"act": len(Act), "tensor": len(log.tensor_names)},
     }
     for name, columns in limits.items():
         for column, limit in columns.items():
@@ -391,12 +391,11 @@ def _block_document(block: Block) -> dict[str, Any]:
         "warmup": block.warmup,
         "steps": block.steps,
         "call_sites": [
-            {"name": site.name, "kind": site.kind.value, "subject": site.subject} for site in block.capture.call_sites
+            {"name": site.name, "kind": site.kind.value, "subject": site.subject} for site in block.log.call_sites
         ],
-        "range_names": list(block.capture.range_names),
-        "tensor_names": list(block.capture.tensor_names),
-        "rows": {name: len(getattr(block.capture, name)) for name in _TABLES}
-        | {"steps": len(block.capture.step_starts_ns)},
+        "range_names": list(block.log.range_names),
+        "tensor_names": list(block.log.tensor_names),
+        "rows": {name: len(getattr(block.log, name)) for name in _TABLES} | {"steps": len(block.log.step_starts_ns)},
         "clock": dataclasses.asdict(block.clock),
         "tokens": dataclasses.asdict(block.tokens),
     }

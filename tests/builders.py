@@ -14,9 +14,9 @@ from fdprof.model import (
     READS,
     WAITS,
     Block,
+    BlockLog,
     CallKind,
     CallSite,
-    Capture,
     ClockInfo,
     Environment,
     Group,
@@ -105,7 +105,7 @@ def outputs(sequences: int) -> Group:
     return Group("outputs", (tensor_spec("sampled_token_ids", sequences), tensor_spec("not_need_stop", sequences)))
 
 
-def a_capture(
+def a_log(
     starts: Sequence[int],
     last_end: int,
     calls: Sequence[tuple[CallKind, int, int, int]] = (),
@@ -115,14 +115,14 @@ def a_capture(
     waits: Sequence[tuple[int, ...]] = (),
     journal: Sequence[tuple[int, ...]] = (),
     tensor_names: Sequence[str] = (),
-) -> Capture:
-    """Return a capture of steps at `starts`, with rows as annotated.
+) -> BlockLog:
+    """Return a block log of steps at `starts`, with rows as annotated.
 
     Calls are (kind, start, end, step), kernels (start, end), ranges (name, start, end, step); reads, waits and journal
     as in READS, WAITS and JOURNAL.
     """
     kinds, names = list(CallKind), sorted({name for name, *_ in ranges})
-    return Capture(
+    return BlockLog(
         call_sites=SITES,
         range_names=tuple(names),
         calls=Table.of_rows(CALLS, [(kinds.index(kind), start, end, step) for kind, start, end, step in calls]),
@@ -138,7 +138,7 @@ def a_capture(
     )
 
 
-def a_block(capture: Capture, warmup: int = 0, steps: int | None = None, index: int = 0, **tokens: Any) -> Block:
+def a_block(log: BlockLog, warmup: int = 0, steps: int | None = None, index: int = 0, **tokens: Any) -> Block:
     """Return a block of right tokens; `tokens` overrides fields of its check."""
     check = {
         "values": 4,
@@ -154,8 +154,8 @@ def a_block(capture: Capture, warmup: int = 0, steps: int | None = None, index: 
         index=index,
         position=index,
         warmup=warmup,
-        steps=len(capture.step_starts_ns) - warmup if steps is None else steps,
-        capture=capture,
+        steps=len(log.step_starts_ns) - warmup if steps is None else steps,
+        log=log,
         clock=ClockInfo("host", "device", "method", 10 + index, None),
         tokens=TokenCheck(**(check | tokens)),
     )

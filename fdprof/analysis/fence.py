@@ -29,7 +29,7 @@ class FenceResult:
 
 
 def _counted_waits(block: Block) -> dict[str, Ns]:
-    waits = block.capture.waits
+    waits = block.log.waits
     counted = (waits["step"] >= block.warmup) & (waits["step"] < block.warmup + block.steps)
     return {name: column[counted].astype(np.int64) for name, column in waits.columns.items()}
 
@@ -71,9 +71,9 @@ def _cpu_share(all_waits: list[dict[str, Ns]]) -> float | None:
 
 def _learned(run: Run, block: Block, waits: dict[str, Ns]) -> tuple[Ns, Ns]:
     """Return how long after its kernel each waited-for value was known, and at which step that was."""
-    kernels = block.capture.kernels
+    kernels = block.log.kernels
     forward: int = run.params["kernels"]
-    steps = len(block.capture.step_starts_ns)
+    steps = len(block.log.step_starts_ns)
     ends = {producer: np.zeros(steps, dtype=np.int64) for producer in Producer}
     for producer, number in ((Producer.UPDATE, forward), (Producer.PREPARE, forward + 1)):
         chosen = kernels["kernel"] == number

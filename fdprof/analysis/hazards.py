@@ -81,14 +81,14 @@ def find_hazards(block: Block, groups: Sequence[Group]) -> tuple[Hazard, ...]:
 
     `groups`: the transfers of the loop; they say which kernel makes each tensor.
     """
-    journal, capture = block.capture.journal, block.capture
-    follower = _Follower(capture.tensor_names, groups)
+    journal, log = block.log.journal, block.log
+    follower = _Follower(log.tensor_names, groups)
     columns = [journal[name].tolist() for name in ("act", "step", "stream", "tensor", "buffer", "event", "detail")]
     for number, *rest in zip(*columns, strict=True):
         follower.follow(_Row(_ACTS[number], *rest))
-    not_right = (capture.reads["stale"] > 0) | (capture.reads["wrong"] > 0)
-    harmed = set(np.unique(capture.reads["step"][not_right]).tolist())
-    names = capture.tensor_names
+    not_right = (log.reads["stale"] > 0) | (log.reads["wrong"] > 0)
+    harmed = set(np.unique(log.reads["step"][not_right]).tolist())
+    names = log.tensor_names
     return tuple(
         Hazard(code, step, names[tensor] if tensor >= 0 else None, step in harmed)
         for code, step, tensor in follower.found

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fdprof.analysis.intervals import Ns, covered
-from fdprof.model import BLOCKING_KINDS, HOST_RANGE, Block, CallKind, CallSite, Capture, Run, Table
+from fdprof.model import BLOCKING_KINDS, HOST_RANGE, Block, BlockLog, CallKind, CallSite, Run, Table
 
 COUNTED, WARMUP, OVERRUN = 0, 1, 2
 
@@ -58,7 +58,7 @@ TIME_COLUMNS = (
 def ledger_of(run: Run) -> Ledger:
     """Return the ledger of all blocks of a run, in order."""
     parts = [_block_ledger(block) for block in run.blocks]
-    used = {site.kind for block in run.blocks for site in _used_sites(block.capture)}
+    used = {site.kind for block in run.blocks for site in _used_sites(block.log)}
     seen = {
         "issue_ns": bool(used & _ISSUE_KINDS),
         "fence_wait_ns": CallKind.WAIT in used,
@@ -71,64 +71,64 @@ def ledger_of(run: Run) -> Ledger:
     return Ledger(**columns)
 
 
-def _used_sites(capture: Capture) -> list[CallSite]:
-    return [capture.call_sites[index] for index in np.unique(capture.calls["call"])]
+def _used_sites(log: BlockLog) -> list[CallSite]:
+    return [log.call_sites[index] for index in np.unique(log.calls["call"])]
 
 
 def _block_ledger(block: Block) -> Ledger:
-    capture = block.capture
-    starts = capture.step_starts_ns
+    log = block.log
+    starts = log.step_starts_ns
     steps = len(starts)
-    ends = np.concatenate((starts[1:], capture.step_ends_ns[-1:]))
+    ends = np.concatenate((starts[1:], log.step_ends_ns[-1:]))
     window = ends - starts
-    busy = covered(capture.kernels["start_ns"], capture.kernels["end_ns"], starts, ends)
+    busy = covered(log.kernels["start_ns"], log.kernels["end_ns"], starts, ends)
     index = np.arange(steps)
     part = np.where(index < block.warmup, WARMUP, np.where(index < block.warmup + block.steps, COUNTED, OVERRUN))
-    stale_rows = capture.reads["stale"] > 0
+    stale_rows = log.reads["stale"] > 0
     return Ledger(
         block=np.full(steps, block.index, dtype=np.int32),
         step=index.astype(np.int32),
         part=part.astype(np.int8),
         window_ns=window,
-        launch_ns=_time_in(capture, {CallKind.LAUNCH}, steps),
-        issue_ns=_time_in(capture, _ISSUE_KINDS, steps),
-        host_work_ns=_host_work(capture, steps),
-        fence_wait_ns=_time_in(capture, {CallKind.WAIT}, steps),
-        other_host_ns=window - _covered_by_columns(capture, starts, ends),
-        host_blocked_ns=_time_in(capture, BLOCKING_KINDS, steps),
+        launch_ns=_time_in(log, {CallKind.LAUNCH}, steps),
+        issue_ns=_time_in(log, _ISSUE_KINDS, steps),
+        host_work_ns=_host_work(log, steps),
+        fence_wait_ns=_time_in(log, {CallKind.WAIT}, steps),
+        other_host_ns=window - _covered_by_columns(log, starts, ends),
+        host_blocked_ns=_time_in(log, BLOCKING_KINDS, steps),
         device_busy_ns=busy,
         device_idle_ns=window - busy,
-        reads_stale=np.bincount(capture.reads["step"][stale_rows], minlength=steps).astype(np.int64),
+        reads_stale=np.bincount(log.reads["step"][stale_rows], minlength=steps).astype(np.int64),
     )
 
 
-def _covered_by_columns(capture: Capture, starts: Ns, ends: Ns) -> Ns:
+def _covered_by_columns(log: BlockLog, starts: Ns, ends: Ns) -> Ns:
     """Return the host time that the other columns know, each ns once: a range of host work may hold a call."""
     kinds = {CallKind.LAUNCH, CallKind.WAIT} | _ISSUE_KINDS
-    calls = np.array([site.kind in kinds for site in capture.call_sites], dtype=bool)[capture.calls["call"]]
-    ranges = _is_host(capture)[capture.ranges["range"]]
+    calls = np.array([site.kind in kinds for site in log.call_sites], dtype=bool)[log.calls["call"]]
+    ranges = _is_host(log)[log.ranges["range"]]
     return covered(
-        np.concatenate((capture.calls["start_ns"][calls], capture.ranges["start_ns"][ranges])),
-        np.concatenate((capture.calls["end_ns"][calls], capture.ranges["end_ns"][ranges])),
+        np.concatenate((log.calls["start_ns"][calls], log.ranges["start_ns"][ranges])),
+        np.concatenate((log.calls["end_ns"][calls], log.ranges["end_ns"][ranges])),
         starts,
         ends,
     )
 
 
-def _is_host(capture: Capture) -> npt.NDArray[np.bool_]:
+def _is_host(log: BlockLog) -> npt.NDArray[np.bool_]:
     """Return which ranges are the scenario's own host work."""
-    return np.array([name.split(":")[0] == HOST_RANGE for name in capture.range_names], dtype=bool)
+    return np.array([name.split(":")[0] == HOST_RANGE for name in log.range_names], dtype=bool)
 
 
-def _host_work(capture: Capture, steps: int) -> Ns:
+def _host_work(log: BlockLog, steps: int) -> Ns:
     """Return the host time in `host` ranges by step."""
-    return _time_by_step(capture.ranges, _is_host(capture)[capture.ranges["range"]], steps)
+    return _time_by_step(log.ranges, _is_host(log)[log.ranges["range"]], steps)
 
 
-def _time_in(capture: Capture, kinds: frozenset[CallKind] | set[CallKind], steps: int) -> Ns:
+def _time_in(log: BlockLog, kinds: frozenset[CallKind] | set[CallKind], steps: int) -> Ns:
     """Return the host time in calls of these kinds by step.  The calls follow one another on one thread."""
-    is_kind = np.array([site.kind in kinds for site in capture.call_sites], dtype=bool)
-    return _time_by_step(capture.calls, is_kind[capture.calls["call"]], steps)
+    is_kind = np.array([site.kind in kinds for site in log.call_sites], dtype=bool)
+    return _time_by_step(log.calls, is_kind[log.calls["call"]], steps)
 
 
 def _time_by_step(table: Table, chosen: npt.NDArray[np.bool_], steps: int) -> Ns:

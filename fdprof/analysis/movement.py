@@ -24,10 +24,10 @@ class Movement:
 
 def movement_of(block: Block, groups: Sequence[Group]) -> Movement:
     """Return what was moved, by the journal of a block."""
-    journal, names = block.capture.journal, block.capture.tensor_names
+    journal, names = block.log.journal, block.log.tensor_names
     sizes = {tensor.name: tensor.size_bytes for group in groups for tensor in group.tensors}
     acts = list(Act)
-    counted = range(block.warmup, min(block.warmup + block.steps, len(block.capture.step_starts_ns)))
+    counted = range(block.warmup, min(block.warmup + block.steps, len(block.log.step_starts_ns)))
     steps = max(len(counted), 1)
     transfers = to_host = to_device = syncs = 0
     held = peak = 0

@@ -154,10 +154,10 @@ def _counted_calls(run: Run) -> list[tuple[CallSite, int]]:
     """Return call site and duration in ns of the calls in counted steps."""
     rows: list[tuple[CallSite, int]] = []
     for block in run.blocks:
-        calls = block.capture.calls
+        calls = block.log.calls
         counted = (calls["step"] >= block.warmup) & (calls["step"] < block.warmup + block.steps)
         durations = (calls["end_ns"] - calls["start_ns"])[counted]
-        sites = block.capture.call_sites  # numbered anew in every block
+        sites = block.log.call_sites  # numbered anew in every block
         rows.extend(
             (sites[index], duration) for index, duration in zip(calls["call"][counted], durations.tolist(), strict=True)
         )
@@ -200,9 +200,7 @@ def _transfers(run: Run) -> list[TransferResult]:
 def _unread_groups(run: Run) -> tuple[str, ...]:
     unread = []
     for number, group in enumerate(run.groups):
-        read = [
-            np.unique(block.capture.reads["value_step"][block.capture.reads["group"] == number]) for block in run.blocks
-        ]
+        read = [np.unique(block.log.reads["value_step"][block.log.reads["group"] == number]) for block in run.blocks]
         expected = [block.warmup + block.steps for block in run.blocks]
         if group.direction is Direction.TO_HOST and any(
             (steps < last).sum() < last for steps, last in zip(read, expected, strict=True)

@@ -107,7 +107,7 @@ def test_values_are_right_when_times_vary(scenario, mode):
 def test_every_step_is_read_once_in_order(run_block, scenario, mode):
     """Each group to the host has one read of each step's value, `lag` steps later at most."""
     run = run_block(scenario, mode)
-    reads = run.blocks[0].capture.reads
+    reads = run.blocks[0].log.reads
     for number, group in enumerate(run.groups):
         if group.direction is Direction.TO_DEVICE:
             continue
@@ -143,20 +143,16 @@ def test_the_negative_control_is_caught(run_block, scenario, mode):
 def test_every_declared_tensor_is_moved_as_often_as_its_group_and_nothing_else(run_block, scenario, mode):
     """To the host once for each update or preparation; to the device once for each insertion."""
     run = run_block(scenario, mode)
-    capture = run.blocks[0].capture
-    acts = [list(Act)[number] for number in capture.journal["act"]]
-    names = [capture.tensor_names[number] if number >= 0 else None for number in capture.journal["tensor"]]
+    log = run.blocks[0].log
+    acts = [list(Act)[number] for number in log.journal["act"]]
+    names = [log.tensor_names[number] if number >= 0 else None for number in log.journal["tensor"]]
     moved = [
         name
         for act, name in zip(acts, names, strict=True)
         if act in (Act.COPY, Act.FETCH, Act.UPLOAD, Act.STORE, Act.PUBLISH)
     ]
-    inserted = len([step for step in capture.journal["step"] if step]) and len(
-        {
-            step
-            for act, step in zip(acts, capture.journal["step"].tolist(), strict=True)
-            if act in (Act.UPLOAD, Act.STORE)
-        }
+    inserted = len([step for step in log.journal["step"] if step]) and len(
+        {step for act, step in zip(acts, log.journal["step"].tolist(), strict=True) if act in (Act.UPLOAD, Act.STORE)}
     )
     for group in run.groups:
         times = inserted if group.direction is Direction.TO_DEVICE else acts.count(Act(group.made_by.value))
@@ -186,7 +182,7 @@ def test_the_result_covers_all_counted_steps_and_every_transfer(run_block, scena
 @every_mode
 def test_kernels_run_in_order_and_never_together(run_block, scenario, mode):
     """The compute stream is in order: each kernel starts after the one before has ended."""
-    kernels = run_block(scenario, mode).blocks[0].capture.kernels
+    kernels = run_block(scenario, mode).blocks[0].log.kernels
     assert (kernels["start_ns"][1:] >= kernels["end_ns"][:-1]).all()
     assert (kernels["end_ns"] >= kernels["start_ns"]).all()
     assert (kernels["start_ns"] > 0).all()
@@ -197,7 +193,7 @@ def test_kernels_run_in_order_and_never_together(run_block, scenario, mode):
 def test_two_sessions_record_the_same(run_block, scenario, mode):
     """The simulator is deterministic: not a ns differs between two runs."""
     first, again = run_block(scenario, mode).blocks[0], _run(scenario, mode).blocks[0]
-    assert first.capture == again.capture
+    assert first.log == again.log
     assert first.tokens == again.tokens
 
 
@@ -205,7 +201,7 @@ def test_two_sessions_record_the_same(run_block, scenario, mode):
 @every_safe_mode
 def test_the_audit_costs_no_virtual_time(run_block, scenario, mode):
     """A run without it has the same calls at the same times."""
-    assert run_block(scenario, mode).blocks[0].capture.calls == _run(scenario, mode, False).blocks[0].capture.calls
+    assert run_block(scenario, mode).blocks[0].log.calls == _run(scenario, mode, False).blocks[0].log.calls
 
 
 @every_scenario
@@ -220,9 +216,9 @@ def test_no_step_is_shorter_on_average_than_the_limit(run_block, scenario, mode)
 def test_every_wait_in_a_counted_step_knows_what_it_was_for(run_block, scenario, mode):
     """A wait is for a group's values, or guards a source buffer that is to be rewritten."""
     run = run_block(scenario, mode)
-    capture = run.blocks[0].capture
-    waits = capture.waits
-    kinds = [capture.call_sites[call].kind for call in capture.calls["call"]]
+    log = run.blocks[0].log
+    waits = log.waits
+    kinds = [log.call_sites[call].kind for call in log.calls["call"]]
     assert kinds.count(CallKind.WAIT) == len(waits)
     if not any(group.direction is Direction.TO_DEVICE for group in run.groups):
         assert (waits["group"] >= 0).all()

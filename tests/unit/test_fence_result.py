@@ -18,7 +18,7 @@ from fdprof.model import (
     RANGES,
     READS,
     WAITS,
-    Capture,
+    BlockLog,
     Direction,
     Group,
     Producer,
@@ -54,7 +54,7 @@ def result(build):
         def block(index, rows):
             starts = np.arange(4, dtype=np.int64) * 1000
             schemas = {"calls": CALLS, "ranges": RANGES, "reads": READS, "journal": JOURNAL}
-            capture = Capture(
+            log = BlockLog(
                 call_sites=(),
                 range_names=(),
                 kernels=Table.of_rows(KERNELS, kernels),
@@ -64,7 +64,7 @@ def result(build):
                 step_ends_ns=starts + 990,
                 **{name: Table.of_rows(schema, []) for name, schema in schemas.items()},
             )
-            return build.a_block(capture, warmup=1, steps=2, index=index)
+            return build.a_block(log, warmup=1, steps=2, index=index)
 
         blocks = [block(index, rows) for index, rows in enumerate(waits)]
         return result_of(build.a_run(*blocks, groups=GROUPS, params={"sequences": 2, "kernels": 2}))

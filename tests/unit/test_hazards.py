@@ -18,7 +18,7 @@ from fdprof.model import (
     READS,
     WAITS,
     Act,
-    Capture,
+    BlockLog,
     Direction,
     Group,
     HazardCode,
@@ -97,7 +97,7 @@ def journalled(build):
             for name, schema in (("calls", CALLS), ("ranges", RANGES), ("kernels", KERNELS), ("waits", WAITS))
         }
         starts = np.arange(len(steps), dtype=np.int64) * 100
-        capture = Capture(
+        log = BlockLog(
             call_sites=(),
             range_names=(),
             reads=Table.of_rows(READS, reads),
@@ -107,7 +107,7 @@ def journalled(build):
             step_ends_ns=starts + 90,
             **empty,
         )
-        return build.a_block(capture, index=index)
+        return build.a_block(log, index=index)
 
     return make
 

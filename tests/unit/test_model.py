@@ -53,14 +53,14 @@ def test_tables_are_equal_when_names_and_values_are():
     assert table != {"a": [1], "b": [10]}
 
 
-def test_captures_are_equal_when_all_their_arrays_are(build):
-    """One ns in one step's start or one kernel makes captures differ."""
-    capture = build.a_capture([0, 10], 20, kernels=[(1, 2)])
-    assert capture == build.a_capture([0, 10], 20, kernels=[(1, 2)])
-    assert capture != build.a_capture([0, 11], 20, kernels=[(1, 2)])
-    assert capture != build.a_capture([0, 10], 21, kernels=[(1, 2)])
-    assert capture != build.a_capture([0, 10], 20, kernels=[(1, 3)])
-    assert capture != "a capture"
+def test_logs_are_equal_when_all_their_arrays_are(build):
+    """One ns in one step's start or one kernel makes logs differ."""
+    log = build.a_log([0, 10], 20, kernels=[(1, 2)])
+    assert log == build.a_log([0, 10], 20, kernels=[(1, 2)])
+    assert log != build.a_log([0, 11], 20, kernels=[(1, 2)])
+    assert log != build.a_log([0, 10], 21, kernels=[(1, 2)])
+    assert log != build.a_log([0, 10], 20, kernels=[(1, 3)])
+    assert log != "a block log"
 
 
 def test_sizes_are_elements_times_item_size():

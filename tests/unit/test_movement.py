@@ -13,7 +13,7 @@ from fdprof.model import (
     READS,
     WAITS,
     Act,
-    Capture,
+    BlockLog,
     Direction,
     Group,
     Memory,
@@ -44,7 +44,7 @@ def movement(build):
                 rows.append((acts.index(act), step, 0, name, buffer, -1, list(Memory).index(memory)))
         schemas = {"calls": CALLS, "ranges": RANGES, "kernels": KERNELS, "reads": READS, "waits": WAITS}
         starts = np.arange(len(steps), dtype=np.int64) * 100
-        capture = Capture(
+        log = BlockLog(
             call_sites=(),
             range_names=(),
             journal=Table.of_rows(JOURNAL, rows),
@@ -53,7 +53,7 @@ def movement(build):
             step_ends_ns=starts + 90,
             **{name: Table.of_rows(schema, []) for name, schema in schemas.items()},
         )
-        return movement_of(build.a_block(capture, warmup=1, steps=2), GROUPS)
+        return movement_of(build.a_block(log, warmup=1, steps=2), GROUPS)
 
     return find
 

@@ -56,8 +56,8 @@ def test_steps_are_recorded_with_start_and_end(recorder, step_at):
     """Two steps, 0-90 and 100-190."""
     step_at(0, 0, 90)
     step_at(1, 100, 190)
-    capture = recorder.capture(NO_KERNELS, NO_READS)
-    assert ([0, 100], [90, 190]) == (capture.step_starts_ns.tolist(), capture.step_ends_ns.tolist())
+    log = recorder.log(NO_KERNELS, NO_READS)
+    assert ([0, 100], [90, 190]) == (log.step_starts_ns.tolist(), log.step_ends_ns.tolist())
 
 
 def test_a_range_belongs_to_the_window_it_started_in(recorder, step_at, range_at):
@@ -68,9 +68,9 @@ def test_a_range_belongs_to_the_window_it_started_in(recorder, step_at, range_at
     range_at("across the start", 99, 130)
     step_at(1, 100, 190)
     range_at("at the start", 100, 110)
-    capture = recorder.capture(NO_KERNELS, NO_READS)
-    assert ("in the step", "between the steps", "across the start", "at the start") == capture.range_names
-    assert [(0, 10, 20, 0), (1, 95, 97, 0), (2, 99, 130, 0), (3, 100, 110, 1)] == _rows(capture.ranges)
+    log = recorder.log(NO_KERNELS, NO_READS)
+    assert ("in the step", "between the steps", "across the start", "at the start") == log.range_names
+    assert [(0, 10, 20, 0), (1, 95, 97, 0), (2, 99, 130, 0), (3, 100, 110, 1)] == _rows(log.ranges)
 
 
 def test_a_call_belongs_to_the_window_it_started_in(recorder, build, clock, step_at):
@@ -82,8 +82,8 @@ def test_a_call_belongs_to_the_window_it_started_in(recorder, build, clock, step
     step_at(1, 100, 190)
     clock.now = 100
     device.update()
-    capture = recorder.capture(NO_KERNELS, NO_READS)
-    named = [(capture.call_sites[call].name, start, end, step) for call, start, end, step in _rows(capture.calls)]
+    log = recorder.log(NO_KERNELS, NO_READS)
+    named = [(log.call_sites[call].name, start, end, step) for call, start, end, step in _rows(log.calls)]
     assert [("forward", 95, 102, 0), ("update", 100, 107, 1)] == named
 
 
@@ -94,7 +94,7 @@ def test_an_exception_inside_a_range_still_closes_it(recorder, clock, step_at):
     with pytest.raises(RuntimeError, match="inside"), recorder.range("broken"):
         clock.now = 15
         raise RuntimeError("inside")
-    assert [(0, 10, 15, 0)] == _rows(recorder.capture(NO_KERNELS, NO_READS).ranges)
+    assert [(0, 10, 15, 0)] == _rows(recorder.log(NO_KERNELS, NO_READS).ranges)
 
 
 def test_a_fence_that_fails_still_closes_its_range(recorder, build, clock, step_at):
@@ -104,17 +104,17 @@ def test_a_fence_that_fails_still_closes_its_range(recorder, build, clock, step_
     clock.now = 20
     with pytest.raises(RuntimeError, match="wait"):
         device.wait("event")
-    capture = recorder.capture(NO_KERNELS, NO_READS)
-    assert ("fence",) == capture.range_names
-    assert [(0, 20, 27, 0)] == _rows(capture.ranges)
-    assert 0 == len(capture.calls)
+    log = recorder.log(NO_KERNELS, NO_READS)
+    assert ("fence",) == log.range_names
+    assert [(0, 20, 27, 0)] == _rows(log.ranges)
+    assert 0 == len(log.calls)
 
 
 def test_a_range_of_a_name_and_detail_is_one_object_with_one_index(recorder, range_at, step_at):
     """The detail follows a colon; the same name gives the same range again."""
     assert recorder.range("host", "schedule") is recorder.range("host", "schedule")
     assert recorder.range("host", "schedule") is not recorder.range("host", "save_output")
-    assert ("host:schedule", "host:save_output") == recorder.capture(NO_KERNELS, NO_READS).range_names
+    assert ("host:schedule", "host:save_output") == recorder.log(NO_KERNELS, NO_READS).range_names
 
 
 def test_device_calls_are_recorded_with_kind_and_tensor(recorder, build, clock, step_at):
@@ -132,7 +132,7 @@ def test_device_calls_are_recorded_with_kind_and_tensor(recorder, build, clock, 
     device.wait("event")
     device.synchronize()
     assert "fetched not_need_stop" == device.fetch(FLAG)
-    capture = recorder.capture(NO_KERNELS, NO_READS)
+    log = recorder.log(NO_KERNELS, NO_READS)
     tokens = CallSite("copy", CallKind.COPY, "sampled_token_ids")
     assert [
         tokens,
@@ -142,14 +142,14 @@ def test_device_calls_are_recorded_with_kind_and_tensor(recorder, build, clock, 
         CallSite("wait", CallKind.WAIT, ""),
         CallSite("synchronize", CallKind.WAIT, ""),
         CallSite("fetch", CallKind.BLOCKING_COPY, "not_need_stop"),
-    ] == [capture.call_sites[call] for call in capture.calls["call"]]
-    assert len(set(capture.call_sites)) == len(capture.call_sites)
-    assert [0, 7, 14, 21, 28, 35, 42] == capture.calls["start_ns"].tolist()
-    assert [7, 14, 21, 28, 35, 42, 49] == capture.calls["end_ns"].tolist()
-    assert [(0, 28, 35, 0), (0, 35, 42, 0)] == _rows(capture.ranges)
+    ] == [log.call_sites[call] for call in log.calls["call"]]
+    assert len(set(log.call_sites)) == len(log.call_sites)
+    assert [0, 7, 14, 21, 28, 35, 42] == log.calls["start_ns"].tolist()
+    assert [7, 14, 21, 28, 35, 42, 49] == log.calls["end_ns"].tolist()
+    assert [(0, 28, 35, 0), (0, 35, 42, 0)] == _rows(log.ranges)
 
 
 def test_a_recorder_that_recorded_nothing_gives_empty_tables(recorder):
     """No steps, no calls, no ranges: empty, not an error."""
-    capture = recorder.capture(NO_KERNELS, NO_READS)
-    assert (0, 0, 0) == (len(capture.calls), len(capture.ranges), len(capture.step_starts_ns))
+    log = recorder.log(NO_KERNELS, NO_READS)
+    assert (0, 0, 0) == (len(log.calls), len(log.ranges), len(log.step_starts_ns))

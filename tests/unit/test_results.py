@@ -10,7 +10,7 @@ from fdprof.model import CallKind, WrongValue
 
 def test_efficiency_is_the_limit_over_the_mean_counted_step(build):
     """Windows 100 (warm-up), 60 and 140 with a limit of 50: the mean is 100, the efficiency one half."""
-    run = build.a_run(build.a_block(build.a_capture([0, 100, 160], 300), warmup=1), device_work_ns=50)
+    run = build.a_run(build.a_block(build.a_log([0, 100, 160], 300), warmup=1), device_work_ns=50)
     assert 0.5 == result_of(run).efficiency
 
 
@@ -24,15 +24,15 @@ def test_syncs_per_step_counts_blocking_calls_of_counted_steps(build):
         (kinds.WAIT, 20, 21, 2),
         (kinds.COPY, 22, 23, 2),
     ]
-    run = build.a_run(build.a_block(build.a_capture([0, 10, 20], 30, calls), warmup=1))
+    run = build.a_run(build.a_block(build.a_log([0, 10, 20], 30, calls), warmup=1))
     assert 1.5 == result_of(run).syncs_per_step
 
 
 def test_token_counts_add_up_over_blocks(build):
     """One wrong block makes the run wrong; the first wrong value is the first block's that has one."""
     wrong = WrongValue(step=1, sequence=0, tensor="sampled_token_ids", expected=9, got=8)
-    good = build.a_block(build.a_capture([0], 10), index=0, overrun_tokens=2)
-    bad = build.a_block(build.a_capture([0], 10), index=1, right=3, stale_reads=1, first_wrong=wrong)
+    good = build.a_block(build.a_log([0], 10), index=0, overrun_tokens=2)
+    bad = build.a_block(build.a_log([0], 10), index=1, right=3, stale_reads=1, first_wrong=wrong)
     result = result_of(build.a_run(good, bad))
     assert (8, 7, 4, 1, 0, 2) == (
         result.values,
@@ -49,15 +49,15 @@ def test_token_counts_add_up_over_blocks(build):
 
 def test_a_run_is_right_only_if_every_block_saw_the_stop(build):
     """All values right and one stop not seen is not right."""
-    blocks = [build.a_block(build.a_capture([0], 10), stop_seen=seen) for seen in (True, False)]
+    blocks = [build.a_block(build.a_log([0], 10), stop_seen=seen) for seen in (True, False)]
     assert not result_of(build.a_run(*blocks)).is_right
     assert result_of(build.a_run(blocks[0])).is_right
 
 
 def test_ratios_are_candidate_over_baseline(build):
     """Steps of 80 against steps of 100 are a ratio of 0.8."""
-    baseline = build.a_run(build.a_block(build.a_capture([0, 100], 200)))
-    candidate = build.a_run(build.a_block(build.a_capture([0, 80], 160)), mode="async")
+    baseline = build.a_run(build.a_block(build.a_log([0, 100], 200)))
+    candidate = build.a_run(build.a_block(build.a_log([0, 80], 160)), mode="async")
     got = compare(result_of(baseline), result_of(candidate))
     assert (0.8, 0.8, 0.8, 0.8) == (got.ratio, got.ratio_p50, got.ratio_p90, got.ratio_p99)
     assert got.tokens_equal
@@ -65,8 +65,8 @@ def test_ratios_are_candidate_over_baseline(build):
 
 def test_a_side_with_wrong_tokens_is_not_equal(build):
     """The candidate's stale value is told, whatever its time."""
-    baseline = build.a_run(build.a_block(build.a_capture([0], 10)))
-    candidate = build.a_run(build.a_block(build.a_capture([0], 10), right=3))
+    baseline = build.a_run(build.a_block(build.a_log([0], 10)))
+    candidate = build.a_run(build.a_block(build.a_log([0], 10), right=3))
     assert not compare(result_of(baseline), result_of(candidate)).tokens_equal
 
 
@@ -76,7 +76,7 @@ def test_a_side_with_wrong_tokens_is_not_equal(build):
 )
 def test_runs_that_differ_in_more_than_the_mode_are_not_comparable(build, field, value):
     """The message names what differs."""
-    block = build.a_block(build.a_capture([0], 10))
+    block = build.a_block(build.a_log([0], 10))
     baseline, candidate = result_of(build.a_run(block)), result_of(build.a_run(block, **{field: value}))
     with pytest.raises(NotComparable, match=field):
         compare(baseline, candidate)

@@ -163,8 +163,8 @@ def test_an_unfenced_step_is_fast_stale_and_caught(session):
     # launches 180 + copy calls 2,020 + schedule 1,210 + reads 200 + save_output 810 = 4,420, against 11,100 of the
     # device: step k is read at 4,420 k + 3,410, long before its copy lands at 11,100 k + 11,210.
     block = session.block("unfenced", 0)
-    assert _every_step(4_420) == np.diff(block.capture.step_starts_ns)[WARMUP : WARMUP + STEPS].tolist()
-    reads = block.capture.reads
+    assert _every_step(4_420) == np.diff(block.log.step_starts_ns)[WARMUP : WARMUP + STEPS].tolist()
+    reads = block.log.reads
     assert (reads["stale"][: WARMUP + STEPS] > 0).all()
     assert not block.tokens.is_right
     assert block.tokens.stale_reads >= WARMUP + STEPS
