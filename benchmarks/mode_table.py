@@ -17,8 +17,8 @@ import numpy as np
 from result_file import write
 
 from fdprof import store
-from fdprof.analysis.ledger import COUNTED
 from fdprof.analysis.results import RunResult, result_of
+from fdprof.analysis.run_times import COUNTED
 from fdprof.model import Run
 from fdprof.params import Extent, LoopParams
 from fdprof.session import Session, open_backend
@@ -72,7 +72,7 @@ def cell(result: RunResult) -> dict[str, object]:
         "overrun_tokens": result.overrun_tokens,
         "clock_error_ns": result.clock_error_ns,
         "calls": call_times(result),
-        "samples_ns": result.ledger.window_ns[result.ledger.part == COUNTED].tolist(),
+        "samples_ns": result.times.window_ns[result.times.part == COUNTED].tolist(),
     }
 
 

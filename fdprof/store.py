@@ -170,6 +170,16 @@ def finish(folder: Path, run: Run) -> None:
         raise _unwritable(folder, error) from error
 
 
+def is_run(folder: Path) -> bool:
+    """Return whether a folder looks like a saved run or comparison."""
+    return (folder / _RUN_FILE).is_file() or all(entry.is_dir() for entry in sides_of(folder))
+
+
+def sides_of(folder: Path) -> tuple[Path, ...]:
+    """Return the folders of a comparison's two runs."""
+    return tuple(folder / name for name in _SIDES)
+
+
 def load_any(folder: Path) -> tuple[Run, ...]:
     """Return the one run of a run folder, or baseline and candidate of a comparison's."""
     if not folder.exists():
@@ -177,7 +187,7 @@ def load_any(folder: Path) -> tuple[Run, ...]:
     if not folder.is_dir():
         raise InputError(f"{folder} is a file, expected a run's folder", _WHICH_FOLDER)
     if (folder / _SIDES[0]).is_dir():
-        return tuple(load(folder / name) for name in _SIDES)
+        return tuple(load(side) for side in sides_of(folder))
     return (load(folder),)
 
 

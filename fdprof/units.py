@@ -23,6 +23,20 @@ def size(size_bytes: int) -> str:
     return f"{value:.1f} {unit}"
 
 
+SEVERAL = "{:.2f} × {}"
+"""Copies a step and the size of each: '32.00 × 4 B'."""
+
+_SHOWN_CHARACTERS = 200
+
+
+def shown(text: str) -> str:
+    """Return a text from a file fit for a terminal: control characters escaped, long ones cut in the middle."""
+    clean = "".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode("ascii") for c in text)
+    if len(clean) <= _SHOWN_CHARACTERS * 3:
+        return clean
+    return f"{clean[:_SHOWN_CHARACTERS]} ... {clean[-_SHOWN_CHARACTERS:]}"
+
+
 def ratio(value: float | None) -> str:
     """Return a ratio with three decimals: 0.7812 gives '0.781'."""
     return NOT_OBSERVED if value is None else f"{value:.3f}"

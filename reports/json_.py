@@ -4,31 +4,37 @@ import dataclasses
 import json
 from typing import Any
 
-from fdprof.reports.protocol import ComparisonResult, Reportable
+from fdprof.reports.protocol import Analyses, ComparisonResult, Reportable
 
-from fdprof.analysis.ledger import TIME_COLUMNS
+from fdprof.analysis.capture_result import CaptureResult
 from fdprof.analysis.results import ABOVE_LIMIT, HazardResult, RunResult
+from fdprof.finding import Finding
 
-# History of the document.  1: first; since then only keys were added (fault, audited, fence, hazards).
+# History of the document.  1: first; since then only keys were added (fault, audited, fence, hazards) and nulls filled
+# (causes of idle time, harmful and harmless waits, findings).
 SCHEMA_VERSION = 1
-
-# Columns of the ledger that need the causes of idle time, which a run without a tracer does not have yet.
-_NOT_YET = ("harmful_wait_ns", "harmless_wait_ns")
 
 
 class JsonReport:
-    """One document for a run or a comparison."""
+    """One document for a run, a comparison, an analysis or several."""
 
     suffix = ".json"
 
     def render(self, result: Reportable, width: int, color: bool) -> str:
-        document = _comparison(result) if isinstance(result, ComparisonResult) else _run(result)
-        return json.dumps({"schema_version": SCHEMA_VERSION, **document}, indent=2) + "\n"
+        return json.dumps({"schema_version": SCHEMA_VERSION, **_document(result)}, indent=2) + "\n"
+
+
+def _document(result: Reportable) -> dict[str, Any]:
+    if isinstance(result, Analyses):
+        return {"kind": "analyses", "analyses": [_analysis(entry) for entry in result.results]}
+    if isinstance(result, CaptureResult):
+        return _analysis(result)
+    return _comparison(result) if isinstance(result, ComparisonResult) else _run(result)
 
 
 def _run(result: RunResult) -> dict[str, Any]:
     run = result.run
-    summaries = {name: dataclasses.asdict(result.summaries[name]) for name in TIME_COLUMNS}
+    summaries = {name: dataclasses.asdict(summary) for name, summary in result.summaries.items()}
     return {
         "kind": "run",
         "source": run.backend,
@@ -45,12 +51,12 @@ def _run(result: RunResult) -> dict[str, Any]:
         "steps": result.summaries["window_ns"].count,
         "blocks": len(run.blocks),
         "ledger": {
-            statistic: {name: summaries[name][statistic] for name in TIME_COLUMNS} | dict.fromkeys(_NOT_YET)
+            statistic: {name: summary[statistic] for name, summary in summaries.items()}
             for statistic in ("mean", "p50", "p90", "p99", "max")
         },
-        "max_step": {name: summaries[name]["max_step"] for name in TIME_COLUMNS},
-        "idle_by_cause_ns": None,
-        "residual_ns": None,
+        "max_step": {name: summary["max_step"] for name, summary in summaries.items()},
+        "idle_by_cause_ns": result.idle_by_cause_ns,
+        "residual_ns": result.residual_ns,
         "syncs_per_step": result.syncs_per_step,
         "transfers": [dataclasses.asdict(transfer) for transfer in result.transfers],
         "fence": {
@@ -60,7 +66,7 @@ def _run(result: RunResult) -> dict[str, Any]:
             "learn_ns": dataclasses.asdict(result.fence.learn),
         },
         "hazards": None if result.hazards is None else [_hazard(hazard) for hazard in result.hazards],
-        "findings": None,
+        "findings": [_finding(finding) for finding in result.findings],
         "limits": [*run.caveats, *([ABOVE_LIMIT] if result.efficiency is not None and result.efficiency > 1 else [])],
         "clock_error_ns": result.clock_error_ns,
         "device_work_ns": run.device_work_ns,
@@ -76,6 +82,72 @@ def _run(result: RunResult) -> dict[str, Any]:
         "overrun_tokens": result.overrun_tokens,
         "stop_seen": result.stop_seen,
         "first_wrong": dataclasses.asdict(result.first_wrong) if result.first_wrong else None,
+    }
+
+
+def _analysis(result: CaptureResult) -> dict[str, Any]:
+    facts = result.facts
+    capture, steps = facts.capture, facts.steps
+    summaries = {name: dataclasses.asdict(summary) for name, summary in result.summaries.items()}
+    thread = capture.threads[steps.thread]
+    device = None if facts.device is None else capture.devices[facts.device]
+    return {
+        "kind": "analysis",
+        "source": capture.source,
+        "file": result.path,
+        "tool": capture.tool,
+        "headline": list(result.headline),
+        "bound": facts.bound.value,
+        "steps": len(steps),
+        "steps_found_by": steps.found_by,
+        "steps_certainty": steps.evidence.name.lower(),
+        "steps_left_out": steps.left_out,
+        "process": thread.process,
+        "thread": thread.thread,
+        "device": None if device is None else device.device,
+        "device_name": None if device is None else device.name,
+        "ledger": {
+            statistic: {name: summary[statistic] for name, summary in summaries.items()}
+            for statistic in ("mean", "p50", "p90", "p99", "max")
+        },
+        "max_step": {name: summary["max_step"] for name, summary in summaries.items()},
+        "idle_by_cause_ns": result.idle_by_cause_ns,
+        "residual_ns": result.residual_ns,
+        "copy_alone_ns": facts.copy_alone_ns,
+        "host_work_ns": facts.host_work_ns,
+        "limit_ns": facts.limit_ns,
+        "gain_ns": facts.gain_ns,
+        "efficiency": facts.efficiency,
+        "run_ahead_share": facts.run_ahead_share,
+        "launch_lead_ns": facts.launch_lead_ns,
+        "syncs_per_step": facts.stalls.calls_per_step,
+        "stalls_per_step": facts.stalls.stalls_per_step,
+        "syncs": [_with_certainty(dataclasses.asdict(site)) for site in facts.stalls.sites],
+        "other_threads": {
+            "blocked_ns": facts.stalls.other_threads_ns,
+            "syncs_per_step": facts.stalls.other_threads_per_step,
+        },
+        "transfers": [_with_certainty(dataclasses.asdict(transfer)) for transfer in facts.transfers],
+        "worst_steps": [dataclasses.asdict(step) for step in result.worst],
+        "findings": [_finding(finding) for finding in result.findings],
+        "limits": list(result.limits),
+        "time_error_ns": capture.time_error_ns,
+        "rows": capture.rows,
+    }
+
+
+def _with_certainty(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "evidence": row["evidence"].name.lower()}
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "code": finding.code.value,
+        "text": finding.text,
+        "certainty": finding.certainty.name.lower(),
+        "cost_ns_per_step": finding.cost_ns_per_step,
+        "evidence": dict(finding.evidence),
+        "advice": finding.advice,
     }
 
 

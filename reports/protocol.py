@@ -1,8 +1,9 @@
-"""What a report must offer, and the two things that can be reported.  Reports render; they compute nothing."""
+"""What a report must offer, and the things that can be reported.  Reports render; they compute nothing."""
 
 from dataclasses import dataclass
 from typing import Protocol
 
+from fdprof.analysis.capture_result import CaptureResult
 from fdprof.analysis.results import RunResult, compare
 from fdprof.model import Comparison
 
@@ -21,7 +22,14 @@ class ComparisonResult:
         return cls(compare(baseline, candidate), baseline, candidate)
 
 
-Reportable = RunResult | ComparisonResult
+@dataclass(frozen=True, slots=True)
+class Analyses:
+    """The analyses of several captures of one call, in its order."""
+
+    results: tuple[CaptureResult, ...]
+
+
+Reportable = RunResult | ComparisonResult | CaptureResult | Analyses
 
 
 class Report(Protocol):

@@ -1,16 +1,18 @@
-"""The terminal report: the per-step timing table of a run, or two runs side by side."""
+"""The terminal report: the per-step timing table of a run, two runs side by side, or the ledger of a capture."""
 
 from io import StringIO
 
 import numpy as np
-from fdprof.reports.protocol import ComparisonResult, Reportable
+from fdprof.reports.protocol import Analyses, ComparisonResult, Reportable
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from fdprof import units
-from fdprof.analysis.ledger import COUNTED, TIME_COLUMNS
+from fdprof.analysis.capture_result import CaptureResult
 from fdprof.analysis.results import ABOVE_LIMIT, RunResult
+from fdprof.analysis.run_times import COUNTED, TIME_COLUMNS
 from fdprof.model import Summary
 
 _FIRST_ROWS = 5
@@ -28,6 +30,15 @@ _HEADINGS = {
     "device_busy_ns": "dev busy",
     "device_idle_ns": "dev idle",
 }
+_LEDGER_HEADINGS = {
+    "window_ns": "step",
+    "device_busy_ns": "dev busy",
+    "device_idle_ns": "dev idle",
+    "host_blocked_ns": "blocked",
+    "harmful_wait_ns": "harmful",
+    "harmless_wait_ns": "harmless",
+}
+_CAUSES_SHOWN = 10
 _STATISTICS = ("mean", "p50", "p90", "p99", "max")
 
 
@@ -41,7 +52,13 @@ class TerminalReport:
         console = Console(
             file=sink, width=max(width, _MIN_WIDTH), force_terminal=color, no_color=not color, highlight=False
         )
-        if isinstance(result, ComparisonResult):
+        if isinstance(result, Analyses):
+            for number, entry in enumerate(result.results):
+                _say(console, "\n" if number else "")
+                _analysis(console, entry)
+        elif isinstance(result, CaptureResult):
+            _analysis(console, result)
+        elif isinstance(result, ComparisonResult):
             _comparison(console, result)
         else:
             _run(console, result)
@@ -72,15 +89,15 @@ def _header(console: Console, result: RunResult) -> None:
 
 def _run(console: Console, result: RunResult) -> None:
     _header(console, result)
-    run, ledger = result.run, result.ledger
+    run, times = result.run, result.times
     table = Table(title=f"{run.mode}: times per step, µs", title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("", justify="left")
     for heading in _HEADINGS.values():
         table.add_column(heading, justify="right")
-    counted = np.flatnonzero(ledger.part == COUNTED)
+    counted = np.flatnonzero(times.part == COUNTED)
     for row in counted[:_FIRST_ROWS]:
-        cells = [getattr(ledger, name) for name in TIME_COLUMNS]
-        table.add_row(f"step {ledger.step[row]}", *(units.us(None if c is None else int(c[row])) for c in cells))
+        cells = [getattr(times, name) for name in TIME_COLUMNS]
+        table.add_row(f"step {times.step[row]}", *(units.us(None if c is None else int(c[row])) for c in cells))
     if len(counted) > _FIRST_ROWS:
         table.add_row(f"... of {len(counted)}", *[""] * len(TIME_COLUMNS))
     table.add_section()
@@ -94,6 +111,7 @@ def _run(console: Console, result: RunResult) -> None:
         _say(console, f"efficiency {units.percent(result.efficiency)} of the limit")
         if result.efficiency > 1:
             _say(console, f"note: {ABOVE_LIMIT}")
+    _causes(console, result)
     for transfer in result.transfers[:_TRANSFERS_SHOWN]:
         _say(
             console,
@@ -108,6 +126,7 @@ def _run(console: Console, result: RunResult) -> None:
     _say(console, _tokens(result))
     for line in _hazards(result):
         _say(console, line)
+    _findings(console, result)
     _interrupted(console, result)
 
 
@@ -214,6 +233,163 @@ def _sentence(result: ComparisonResult) -> str:
         f"{candidate} / {baseline}: {units.ratio(comparison.ratio)} of the mean step time, tokens equal. "
         "A ratio without an interval is not a verdict."
     )
+
+
+def _analysis(console: Console, result: CaptureResult) -> None:
+    facts = result.facts
+    for sentence in result.headline:
+        _say(console, sentence)
+    _say(console, "")
+    for line in _subject(result):
+        _say(console, line)
+    _ledger(console, result)
+    _causes(console, result)
+    _captured_transfers(console, result)
+    _syncs(console, result)
+    if facts.stalls.other_threads_per_step:
+        _say(
+            console,
+            f"other threads wait {facts.stalls.other_threads_per_step:.2f} times a step, "
+            f"{units.us(facts.stalls.other_threads_ns)} µs, charged to no step",
+        )
+    _worst_steps(console, result)
+    _findings(console, result)
+    for limit in result.limits:
+        _say(console, f"note: {units.shown(limit)}")
+
+
+def _findings(console: Console, result: CaptureResult | RunResult) -> None:
+    if result.findings:
+        _say(console, "findings (each cost is a bound of its own, so costs overlap):")
+    for finding in result.findings:
+        cost = "" if finding.cost_ns_per_step is None else f", at most {units.us(finding.cost_ns_per_step)} µs a step"
+        _say(console, f"  {finding.code.value} ({finding.certainty.name.lower()}{cost}): {units.shown(finding.text)}")
+        _say(console, f"    {units.shown(finding.advice)}")
+
+
+def _subject(result: CaptureResult) -> list[str]:
+    facts = result.facts
+    capture, steps = facts.capture, facts.steps
+    thread = capture.threads[steps.thread]
+    device = None if facts.device is None else capture.devices[facts.device]
+    left_out = f"; {steps.left_out:,} that are not decode left out" if steps.left_out else ""
+    on = (
+        "no device work" if device is None else f"device {device.device}" + (f" ({device.name})" if device.name else "")
+    )
+    return [
+        units.shown(f"{result.path}: {capture.tool}, {capture.rows:,} rows"),
+        units.shown(
+            f"{len(steps):,} steps by {steps.found_by}{left_out}; process {thread.process}, "
+            f"thread {thread.thread}, {on}"
+        ),
+    ]
+
+
+def _ledger(console: Console, result: CaptureResult) -> None:
+    table = Table(title="times per step, µs", title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("", justify="left")
+    for heading in _LEDGER_HEADINGS.values():
+        table.add_column(heading, justify="right")
+    for statistic in _STATISTICS:
+        cells = (units.us(getattr(result.summaries[name], statistic)) for name in _LEDGER_HEADINGS)
+        table.add_row(statistic, *cells)
+    worst = (result.summaries[name].max_step for name in _LEDGER_HEADINGS)
+    table.add_row("max at step", *(units.NOT_OBSERVED if step is None else str(step) for step in worst))
+    console.print(table)
+    facts = result.facts
+    if facts.limit_ns is not None:
+        _say(
+            console,
+            f"limit {units.us(facts.limit_ns)} µs: the longer of device busy and host work "
+            f"({units.us(facts.host_work_ns)} µs outside waits); efficiency {units.percent(facts.efficiency)}",
+        )
+    if facts.run_ahead_share is not None and facts.launch_lead_ns is not None:
+        _say(
+            console,
+            f"run-ahead in {units.percent(facts.run_ahead_share)} of the steps, launch lead "
+            f"{units.us(facts.launch_lead_ns)} µs; residual {result.residual_ns} ns",
+        )
+
+
+def _causes(console: Console, result: CaptureResult | RunResult) -> None:
+    if not result.idle_by_cause_ns:
+        return
+    shown = list(result.idle_by_cause_ns.items())
+    _say(console, "device idle by cause, µs a step:")
+    for name, ns in shown[:_CAUSES_SHOWN]:
+        _say(console, f"  {units.us(ns):>12}  {units.shown(name)}")
+    left = shown[_CAUSES_SHOWN:]
+    if left:
+        _say(console, f"  {units.us(sum(ns for _, ns in left)):>12}  {len(left)} others")
+
+
+def _captured_transfers(console: Console, result: CaptureResult) -> None:
+    transfers = result.facts.transfers
+    if not transfers:
+        return
+    table = Table(title="transfers per step, µs", title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("", justify="left", overflow="fold")
+    for heading in ("copies", "memory", "issue", "copy", "wait", "lag"):
+        table.add_column(heading, justify="right")
+    for transfer in transfers[:_TRANSFERS_SHOWN]:
+        count = units.SEVERAL.format(transfer.per_step, units.size(max(transfer.size_bytes, 0)))
+        table.add_row(
+            Text(units.shown(f"{transfer.name}, {transfer.direction}")),
+            count,
+            transfer.memory,
+            units.us(transfer.issue_ns),
+            units.us(transfer.copy_ns),
+            units.us(transfer.wait_ns),
+            units.NOT_OBSERVED if transfer.lag is None else f"{transfer.lag:.2f}",
+        )
+    console.print(table)
+    if len(transfers) > _TRANSFERS_SHOWN:
+        _say(console, f"... and {len(transfers) - _TRANSFERS_SHOWN} more kinds of transfer")
+
+
+def _syncs(console: Console, result: CaptureResult) -> None:
+    stalls = result.facts.stalls
+    _say(
+        console,
+        f"host blocked: {stalls.calls_per_step:.2f} sync calls a step in {stalls.stalls_per_step:.2f} stalls "
+        "(a copy and the synchronisation behind it are one)",
+    )
+    if not stalls.sites:
+        return
+    table = Table(title="sync calls per step, µs", title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("", justify="left", overflow="fold")
+    for heading in ("calls", "blocked", "own copy", "other work", "dev idle", "harmful"):
+        table.add_column(heading, justify="right")
+    for site in stalls.sites[:_TRANSFERS_SHOWN]:
+        table.add_row(
+            Text(units.shown(f"{site.call}, {site.site}")),
+            f"{site.per_step:.2f}",
+            units.us(site.blocked_ns),
+            units.us(site.own_copy_ns),
+            units.us(site.other_work_ns),
+            units.us(site.idle_ns),
+            units.us(site.harmful_ns),
+        )
+    console.print(table)
+    if len(stalls.sites) > _TRANSFERS_SHOWN:
+        _say(console, f"... and {len(stalls.sites) - _TRANSFERS_SHOWN} more call sites")
+
+
+def _worst_steps(console: Console, result: CaptureResult) -> None:
+    if len(result.facts.steps) < 2:
+        return
+    _say(console, "longest steps:")
+    for step in result.worst:
+        cause = (
+            ""
+            if step.largest_cause is None
+            else f", most of it {units.us(step.largest_cause_ns)} {units.shown(step.largest_cause)}"
+        )
+        _say(
+            console,
+            f"  step {step.step}: {units.us(step.window_ns)} µs, blocked {units.us(step.host_blocked_ns)}, "
+            f"device idle {units.us(step.device_idle_ns)}{cause}",
+        )
 
 
 REPORT = TerminalReport()

@@ -42,6 +42,15 @@ def build() -> ModuleType:
     return _BUILDERS
 
 
+@pytest.fixture(scope="session")
+def captures() -> Path:
+    """The folder of captures with known right answers, which lies beside the project and is not there for everybody."""
+    folder = Path(__file__).parents[2] / "shared" / "captures"
+    if not folder.is_dir():
+        pytest.skip("the folder of shared captures (../shared/captures) is not there")
+    return folder
+
+
 @pytest.fixture
 def sim() -> SimBackend:
     """A simulator of the shipped profile at virtual time 0."""

@@ -1,137 +1,174 @@
-"""The times of each step, from what a block recorded.
+"""The step ledger: where the time of each step went, exact in ns; the same for runs and for captures.
 
-The window of step k runs from its start to the start of step k+1 on the step's thread; the last ends with its own
-range.  Only kernels are known on the device here: copies have no device interval without a tracer.
+Window = device busy + device idle, and device idle = the sum over its causes: the residual is computed, and is 0.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from fdprof.analysis.intervals import Ns, covered
-from fdprof.model import BLOCKING_KINDS, HOST_RANGE, Block, BlockLog, CallKind, CallSite, Run, Table
-
-COUNTED, WARMUP, OVERRUN = 0, 1, 2
+from fdprof.analysis.calls import Calls, calls_of
+from fdprof.analysis.idle import BLOCKED, Idle, idle_of
+from fdprof.analysis.intervals import Nesting, Ns, covered, inside
+from fdprof.analysis.steps import Steps
+from fdprof.capture import NONE, Capture, WorkKind
+from fdprof.errors import InputError
+from fdprof.model import IntColumn
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """One row a step, ns.  A column is None where this run has no such call."""
+    """One row a step, ns.  Device columns and causes are None where the capture holds no device work."""
 
-    block: npt.NDArray[np.int32]
-    step: npt.NDArray[np.int32]
-    part: npt.NDArray[np.int8]  # COUNTED, WARMUP or OVERRUN
+    step: IntColumn
+    start_ns: IntColumn
     window_ns: Ns
-    launch_ns: Ns  # host inside launch calls; one that waits for room in CUDA's launch queue cannot be told apart
-    issue_ns: Ns | None  # host inside the calls that start transfers; a blocking copy waits in there
-    host_work_ns: Ns
-    fence_wait_ns: Ns | None  # host inside event and stream waits
-    other_host_ns: Ns  # the rest of the window: reads, writes, allocations, event calls, the Python between the calls
-    host_blocked_ns: Ns | None  # fence waits and blocking copies; None: no such call, and launches may wait unseen
-    device_busy_ns: Ns  # union of kernels
-    device_idle_ns: Ns  # window - device busy
-    reads_stale: Ns  # reads in this step with a stale value
+    device_busy_ns: Ns | None  # union of kernels, copies, memsets and graphs of one device
+    compute_ns: Ns | None  # of it in which more than copies run
+    copy_alone_ns: Ns | None  # the rest of device busy
+    device_idle_ns: Ns | None
+    host_blocked_ns: Ns  # union of blocking calls of the step's thread
+    harmful_wait_ns: Ns | None  # idle with the cause `blocked`
+    harmless_wait_ns: Ns | None
+    causes: dict[int, Ns]  # idle by cause, host code of all ranges together
+    run_ahead: npt.NDArray[np.bool_] | None  # the next step's first launch was issued before this one's work had ended
+    launch_lead_ns: npt.NDArray[np.float64] | None  # mean of device start - return of the issuing call; NaN: no call
+    idle: Idle | None = field(repr=False)
 
-    def counted(self, name: str) -> Ns | None:
-        """Return a column's counted steps."""
-        column = getattr(self, name)
-        return None if column is None else column[self.part == COUNTED]
+    def __len__(self) -> int:
+        return len(self.step)
+
+    @property
+    def residual_ns(self) -> Ns | None:
+        """Idle less all causes, by step: zero, or a bug."""
+        if self.device_idle_ns is None:
+            return None
+        return self.device_idle_ns - sum(self.causes.values(), np.zeros(len(self), dtype=np.int64))
+
+    @property
+    def largest_residual_ns(self) -> int | None:
+        """The largest residual of any step, 0; None without device work."""
+        residual = self.residual_ns
+        return None if residual is None else int(np.abs(residual).max(initial=0))
+
+    def mean_causes(self) -> dict[str, float]:
+        """Return idle by cause, mean ns per step, the largest first; host code by its range: host:<range>."""
+        if self.idle is None or not len(self):
+            return {}
+        means = {name: ns / len(self) for name, ns in self.idle.totals().items()}
+        return dict(sorted(means.items(), key=lambda entry: -entry[1]))
+
+    def causes_of(self, position: int) -> dict[str, int]:
+        """Return idle by cause of one step, ns."""
+        return {} if self.idle is None else self.idle.totals(self.idle.window == position)
 
 
-_ISSUE_KINDS = frozenset({CallKind.COPY, CallKind.BLOCKING_COPY})
-
-TIME_COLUMNS = (
+COLUMNS = (
     "window_ns",
-    "launch_ns",
-    "issue_ns",
-    "host_work_ns",
-    "fence_wait_ns",
-    "other_host_ns",
-    "host_blocked_ns",
     "device_busy_ns",
     "device_idle_ns",
+    "host_blocked_ns",
+    "harmful_wait_ns",
+    "harmless_wait_ns",
 )
 
 
-def ledger_of(run: Run) -> Ledger:
-    """Return the ledger of all blocks of a run, in order."""
-    parts = [_block_ledger(block) for block in run.blocks]
-    used = {site.kind for block in run.blocks for site in _used_sites(block.log)}
-    seen = {
-        "issue_ns": bool(used & _ISSUE_KINDS),
-        "fence_wait_ns": CallKind.WAIT in used,
-        "host_blocked_ns": bool(used & BLOCKING_KINDS),
-    }
-    columns: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in parts]) if seen.get(name, True) else None
-        for name in Ledger.__dataclass_fields__
-    }
-    return Ledger(**columns)
+def device_of(capture: Capture, steps: Steps, wanted: int | None = None) -> int | None:
+    """Return the device that the step's thread gives most work in the steps, or the process's device number `wanted`.
+
+    None where the capture has no device work at all; InputError when there is none of `wanted`.
+    """
+    device, api = capture.device, capture.api
+    if not len(device):
+        return None
+    process = capture.threads[steps.thread].process
+    if wanted is not None:
+        numbered = [index for index, entry in enumerate(capture.devices) if entry.device == wanted]
+        mine = [index for index in numbered if capture.devices[index].process == process] or numbered
+        if not mine:
+            there = ", ".join(str(entry.device) for entry in capture.devices)
+            raise InputError(f"the capture holds no work of --device {wanted}", f"devices there: {there}")
+        return mine[0]
+    known = device["api"] != NONE
+    issued_here = known & (np.append(api["thread"], NONE)[device["api"]] == steps.thread)
+    rows = issued_here if issued_here.any() else np.ones(len(device), dtype=bool)
+    in_process = np.array([entry.process == process for entry in capture.devices], dtype=bool)[device["device"]]
+    if (rows & in_process).any():
+        rows &= in_process
+    return int(np.argmax(np.bincount(device["device"][rows], minlength=len(capture.devices))))
 
 
-def _used_sites(log: BlockLog) -> list[CallSite]:
-    return [log.call_sites[index] for index in np.unique(log.calls["call"])]
-
-
-def _block_ledger(block: Block) -> Ledger:
-    log = block.log
-    starts = log.step_starts_ns
-    steps = len(starts)
-    ends = np.concatenate((starts[1:], log.step_ends_ns[-1:]))
+def ledger_of(capture: Capture, steps: Steps, device: int | None, calls: Calls | None = None) -> Ledger:
+    """Return the ledger of these steps; `device` indexes Capture.devices, None: no device work is known."""
+    calls = calls_of(capture) if calls is None else calls
+    starts, ends = steps.starts_ns, steps.ends_ns
+    waits = calls.waits_of_thread(steps.thread)
+    blocked = covered(calls.start_ns[waits], calls.end_ns[waits], starts, ends)
     window = ends - starts
-    busy = covered(log.kernels["start_ns"], log.kernels["end_ns"], starts, ends)
-    index = np.arange(steps)
-    part = np.where(index < block.warmup, WARMUP, np.where(index < block.warmup + block.steps, COUNTED, OVERRUN))
-    stale_rows = log.reads["stale"] > 0
+    if device is None:
+        return Ledger(steps.numbers, starts, window, None, None, None, None, blocked, None, None, {}, None, None, None)
+    rows = np.flatnonzero(capture.device["device"] == device)
+    work = {name: capture.device[name][rows] for name in ("kind", "start_ns", "end_ns")}
+    busy = covered(work["start_ns"], work["end_ns"], starts, ends)
+    computes = work["kind"] != WorkKind.COPY
+    compute = covered(work["start_ns"][computes], work["end_ns"][computes], starts, ends)
+    idle = idle_of(capture, calls, rows, steps.thread, starts, ends)
+    by_cause = idle.per_window(len(steps))
+    harmful = by_cause.get(BLOCKED, np.zeros(len(steps), dtype=np.int64))
+    run_ahead, lead = _launches(capture, calls, rows, steps)
     return Ledger(
-        block=np.full(steps, block.index, dtype=np.int32),
-        step=index.astype(np.int32),
-        part=part.astype(np.int8),
+        step=steps.numbers,
+        start_ns=starts,
         window_ns=window,
-        launch_ns=_time_in(log, {CallKind.LAUNCH}, steps),
-        issue_ns=_time_in(log, _ISSUE_KINDS, steps),
-        host_work_ns=_host_work(log, steps),
-        fence_wait_ns=_time_in(log, {CallKind.WAIT}, steps),
-        other_host_ns=window - _covered_by_columns(log, starts, ends),
-        host_blocked_ns=_time_in(log, BLOCKING_KINDS, steps),
         device_busy_ns=busy,
+        compute_ns=compute,
+        copy_alone_ns=busy - compute,
         device_idle_ns=window - busy,
-        reads_stale=np.bincount(log.reads["step"][stale_rows], minlength=steps).astype(np.int64),
+        host_blocked_ns=blocked,
+        harmful_wait_ns=harmful,
+        harmless_wait_ns=blocked - harmful,
+        causes=by_cause,
+        run_ahead=run_ahead,
+        launch_lead_ns=lead,
+        idle=idle,
     )
 
 
-def _covered_by_columns(log: BlockLog, starts: Ns, ends: Ns) -> Ns:
-    """Return the host time that the other columns know, each ns once: a range of host work may hold a call."""
-    kinds = {CallKind.LAUNCH, CallKind.WAIT} | _ISSUE_KINDS
-    calls = np.array([site.kind in kinds for site in log.call_sites], dtype=bool)[log.calls["call"]]
-    ranges = _is_host(log)[log.ranges["range"]]
-    return covered(
-        np.concatenate((log.calls["start_ns"][calls], log.ranges["start_ns"][ranges])),
-        np.concatenate((log.calls["end_ns"][calls], log.ranges["end_ns"][ranges])),
-        starts,
-        ends,
-    )
+def blocked_by_call(calls: Calls, thread: int, idle: Idle) -> IntColumn:
+    """Return for each call the ns in which it starved the device: idle with the cause `blocked`, in the windows."""
+    rows = calls.waits_of_thread(thread)
+    harmful = np.zeros(len(calls.start_ns), dtype=np.int64)
+    if len(rows):
+        chosen = idle.cause == BLOCKED
+        at = Nesting(calls.start_ns[rows], calls.end_ns[rows]).innermost(idle.start_ns[chosen])
+        np.add.at(harmful, rows[at], (idle.end_ns - idle.start_ns)[chosen])
+    return harmful
 
 
-def _is_host(log: BlockLog) -> npt.NDArray[np.bool_]:
-    """Return which ranges are the scenario's own host work."""
-    return np.array([name.split(":")[0] == HOST_RANGE for name in log.range_names], dtype=bool)
-
-
-def _host_work(log: BlockLog, steps: int) -> Ns:
-    """Return the host time in `host` ranges by step."""
-    return _time_by_step(log.ranges, _is_host(log)[log.ranges["range"]], steps)
-
-
-def _time_in(log: BlockLog, kinds: frozenset[CallKind] | set[CallKind], steps: int) -> Ns:
-    """Return the host time in calls of these kinds by step.  The calls follow one another on one thread."""
-    is_kind = np.array([site.kind in kinds for site in log.call_sites], dtype=bool)
-    return _time_by_step(log.calls, is_kind[log.calls["call"]], steps)
-
-
-def _time_by_step(table: Table, chosen: npt.NDArray[np.bool_], steps: int) -> Ns:
-    total = np.zeros(steps, dtype=np.int64)
-    np.add.at(total, table["step"][chosen], (table["end_ns"] - table["start_ns"])[chosen])
-    return total
+def _launches(
+    capture: Capture, calls: Calls, rows: IntColumn, steps: Steps
+) -> tuple[npt.NDArray[np.bool_] | None, npt.NDArray[np.float64]]:
+    """Return whether the host ran ahead at each step's end, and the mean launch lead of each step's device work."""
+    api, device = capture.api, capture.device
+    issued = device["api"][rows]
+    known = issued != NONE
+    rows, issued = rows[known], issued[known]
+    # A graph's nodes have one launch: its first row tells how far ahead it was.
+    _, first = np.unique(issued, return_index=True)
+    mine = calls.thread[issued] == steps.thread
+    window = np.where(mine, inside(steps.starts_ns, steps.ends_ns, api["start_ns"][issued]), NONE)
+    count = len(steps)
+    lead, number = np.zeros(count), np.zeros(count)
+    one, its = rows[first], window[first]
+    counted = its != NONE
+    np.add.at(lead, its[counted], (device["start_ns"][one] - api["end_ns"][issued[first]])[counted])
+    np.add.at(number, its[counted], 1)
+    lead_ns = np.where(number > 0, lead / np.maximum(number, 1), np.nan)
+    last_end = np.full(count, np.iinfo(np.int64).min)
+    np.maximum.at(last_end, window[window != NONE], device["end_ns"][rows][window != NONE])
+    first_launch = np.full(count, np.iinfo(np.int64).max)
+    np.minimum.at(first_launch, window[window != NONE], api["start_ns"][issued][window != NONE])
+    if count < 2:
+        return None, lead_ns
+    return first_launch[1:] < last_end[:-1], lead_ns

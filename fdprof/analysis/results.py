@@ -4,11 +4,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fdprof.analysis.calls import calls_of
+from fdprof.analysis.facts import Facts
 from fdprof.analysis.fence import FenceResult, fence_of, group_wait_ns
+from fdprof.analysis.findings import findings_of, in_order
+from fdprof.analysis.findings.run import run_findings
 from fdprof.analysis.hazards import find_hazards
-from fdprof.analysis.ledger import COUNTED, TIME_COLUMNS, Ledger, ledger_of
+from fdprof.analysis.ledger import ledger_of
+from fdprof.analysis.run_times import COUNTED, TIME_COLUMNS, RunTimes, run_times_of, steps_of
+from fdprof.analysis.stalls import stalls_of
 from fdprof.analysis.stats import summarize
 from fdprof.errors import NotComparable
+from fdprof.finding import Finding
 from fdprof.model import (
     BLOCKING_KINDS,
     CallKind,
@@ -22,6 +29,7 @@ from fdprof.model import (
     Summary,
     WrongValue,
 )
+from fdprof.run_capture import capture_of
 
 ABOVE_LIMIT = (
     "an efficiency above 100 % is no loop that beats its limit: the counted steps are too few to leave out work that "
@@ -60,8 +68,12 @@ class RunResult:
     """Everything a report of one run shows."""
 
     run: Run
-    ledger: Ledger
+    times: RunTimes
+    facts: Facts  # of the counted steps, by the one ledger that captures have too
+    findings: tuple[Finding, ...]
     summaries: dict[str, Summary]
+    idle_by_cause_ns: dict[str, float]  # mean per counted step, the largest first
+    residual_ns: int
     efficiency: float | None  # limit / mean step; None when the tokens are wrong: steps that skip a wait are no steps
     values: int
     values_right: int
@@ -85,16 +97,25 @@ class RunResult:
 
 def result_of(run: Run) -> RunResult:
     """Return what a run with at least one block comes to."""
-    ledger = ledger_of(run)
-    counted_steps = ledger.step[ledger.part == COUNTED]
-    summaries = {name: summarize(ledger.counted(name), counted_steps) for name in TIME_COLUMNS}
+    times = run_times_of(run)
+    counted_steps = times.step[times.part == COUNTED]
+    summaries = {name: summarize(times.counted(name), counted_steps) for name in TIME_COLUMNS}
+    facts = _facts(run, times)
+    ledger = facts.ledger
+    for name in LEDGER_ONLY:
+        summaries[name] = summarize(getattr(ledger, name), counted_steps)
+    fence = fence_of(run)
     checks = [block.tokens for block in run.blocks]
     mean = summaries["window_ns"].mean
     is_right = all(check.is_right for check in checks)
     return RunResult(
         run=run,
-        ledger=ledger,
+        times=times,
+        facts=facts,
+        findings=in_order([*findings_of(facts), *run_findings(run, fence, facts)]),
         summaries=summaries,
+        idle_by_cause_ns=ledger.mean_causes(),
+        residual_ns=ledger.largest_residual_ns or 0,
         efficiency=run.limit_ns / mean if is_right and mean is not None else None,
         values=sum(check.values for check in checks),
         values_right=sum(check.right for check in checks),
@@ -107,10 +128,23 @@ def result_of(run: Run) -> RunResult:
         stop_seen=all(check.stop_seen for check in checks),
         syncs_per_step=_calls_per_step(run, BLOCKING_KINDS),
         transfers=tuple(_transfers(run)),
-        fence=fence_of(run),
+        fence=fence,
         hazards=_hazards(run) if run.audited else None,
         clock_error_ns=max(block.clock.error_ns for block in run.blocks),
     )
+
+
+LEDGER_ONLY = ("harmful_wait_ns", "harmless_wait_ns")
+"""Columns that the ledger has and the run's own times have not."""
+
+
+def _facts(run: Run, times: RunTimes) -> Facts:
+    """Return the facts of the counted steps."""
+    capture = capture_of(run)
+    steps = steps_of(run).where(times.part == COUNTED)
+    calls = calls_of(capture)
+    ledger = ledger_of(capture, steps, 0, calls)
+    return Facts(capture, steps, 0, calls, ledger, stalls_of(capture, calls, steps, ledger, 0), ())
 
 
 def compare(baseline: RunResult, candidate: RunResult) -> Comparison:

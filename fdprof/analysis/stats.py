@@ -8,7 +8,7 @@ from fdprof.model import Summary
 NOTHING = Summary(0, None, None, None, None, None, None)
 
 
-def summarize(values: npt.NDArray[np.int64] | None, steps: npt.NDArray[np.int32]) -> Summary:
+def summarize(values: npt.NDArray[np.int64] | None, steps: npt.NDArray[np.int32] | npt.NDArray[np.int64]) -> Summary:
     """Return count, mean, percentiles (linear interpolation) and the maximum with the step it fell on.
 
     `steps` gives the step index of each value.  No values: a summary of None.

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from fdprof.cli import compare, doctor, hazards, lists, report, run
+from fdprof.cli import analyze, compare, doctor, hazards, lists, report, run
 from fdprof.cli.recording import INTERRUPTED
 from fdprof.cli.scenario_options import command_with_options
 from fdprof.errors import FdprofError, UsageError
@@ -75,6 +75,7 @@ app = typer.Typer(
 )
 app.command("run")(run.command_for(LoopParams))
 app.command("compare")(compare.command_for(LoopParams))
+app.command("analyze")(analyze.analyze)
 app.command("report")(report.report)
 app.command("scenarios")(lists.scenarios)
 app.command("modes")(lists.modes)

@@ -165,11 +165,11 @@ def test_every_declared_tensor_is_moved_as_often_as_its_group_and_nothing_else(r
 def test_the_result_covers_all_counted_steps_and_every_transfer(run_block, scenario, mode):
     """Windows are positive, device busy and idle make them up, and each tensor has a row with its own memory."""
     result = result_of(run_block(scenario, mode))
-    ledger = result.ledger
+    times = result.times
     assert STEPS == result.summaries["window_ns"].count
-    assert (ledger.window_ns > 0).all()
-    assert np.array_equal(ledger.window_ns, ledger.device_busy_ns + ledger.device_idle_ns)
-    assert (ledger.device_idle_ns >= 0).all()
+    assert (times.window_ns > 0).all()
+    assert np.array_equal(times.window_ns, times.device_busy_ns + times.device_idle_ns)
+    assert (times.device_idle_ns >= 0).all()
     declared = [tensor.name for group in result.run.groups for tensor in group.tensors]
     assert declared == [transfer.name for transfer in result.transfers]
     for transfer in result.transfers:

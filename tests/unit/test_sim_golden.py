@@ -16,7 +16,7 @@ Reads: of the tokens 10 + 150, of the flag 10 + 30, together 200.
 import numpy as np
 import pytest
 
-from fdprof.analysis.ledger import ledger_of
+from fdprof.analysis.run_times import run_times_of
 
 STEPS, WARMUP, SEQUENCES = 12, 3, 2
 
@@ -42,7 +42,7 @@ def ledger(session):
     def of(mode):
         run = session.new_run(mode)
         object.__setattr__(run, "blocks", (session.block(mode, 0),))
-        return ledger_of(run)
+        return run_times_of(run)
 
     return of
 
@@ -154,7 +154,7 @@ def test_a_step_launched_as_a_graph_costs_the_host_one_launch(round_sim, make_se
     assert (4730, 10_000) == (session.work.kernel_ns, session.work.step_ns)
     run = session.new_run("async")
     object.__setattr__(run, "blocks", (session.block("async", 0),))
-    got = ledger_of(run)
+    got = run_times_of(run)
     assert _every_step(12_770) == got.counted("window_ns").tolist()
 
 

@@ -1,0 +1,128 @@
+"""Everything that a report of one capture shows.  Derived, never stored."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fdprof.analysis.calls import calls_of
+from fdprof.analysis.facts import Facts
+from fdprof.analysis.findings import findings_of
+from fdprof.analysis.headline import headline_of
+from fdprof.analysis.ledger import COLUMNS, Ledger, device_of, ledger_of
+from fdprof.analysis.stalls import stalls_of
+from fdprof.analysis.stats import NOTHING, summarize
+from fdprof.analysis.steps import Choice, find_steps
+from fdprof.analysis.transfers import transfers_of
+from fdprof.capture import Capture
+from fdprof.finding import Finding
+from fdprof.model import Summary
+
+_WORST = 5
+
+# From this many times the median on, in at least this many steps, a first step is taken for a warm-up.
+_WARM_UP = 1.5
+_MIN_STEPS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class WorstStep:
+    """One of the longest steps; `position` counts the steps from 0, as --steps does, and `step` is its own number."""
+
+    position: int
+    step: int
+    window_ns: int
+    device_idle_ns: int | None
+    host_blocked_ns: int
+    largest_cause: str | None
+    largest_cause_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureResult:
+    """The analysis of one capture: its facts, their summaries, and what follows from them."""
+
+    path: str
+    facts: Facts
+    summaries: dict[str, Summary]
+    idle_by_cause_ns: dict[str, float] | None  # mean per step, the largest first
+    residual_ns: int | None  # the largest of any step; not 0 is a bug
+    worst: tuple[WorstStep, ...]
+    findings: tuple[Finding, ...]
+    headline: tuple[str, str, str]
+    limits: tuple[str, ...]
+
+
+def analyze(
+    capture: Capture,
+    path: str,
+    choice: Choice,
+    device: int | None = None,
+    first: int | None = None,
+    last: int | None = None,
+) -> CaptureResult:
+    """Return the analysis of steps first..last - 1 (all by default); `device` is the process's own device number."""
+    steps = find_steps(capture, choice)
+    if first is not None or last is not None:
+        steps = steps.part(first, last)
+    calls = calls_of(capture)
+    chosen = device_of(capture, steps, device)
+    ledger = ledger_of(capture, steps, chosen, calls)
+    facts = Facts(
+        capture=capture,
+        steps=steps,
+        device=chosen,
+        calls=calls,
+        ledger=ledger,
+        stalls=stalls_of(capture, calls, steps, ledger, chosen),
+        transfers=transfers_of(capture, calls, steps, chosen),
+    )
+    findings = findings_of(facts)
+    summaries = {
+        name: NOTHING if getattr(ledger, name) is None else summarize(getattr(ledger, name), ledger.step)
+        for name in COLUMNS
+    }
+    return CaptureResult(
+        path=path,
+        facts=facts,
+        summaries=summaries,
+        idle_by_cause_ns=None if ledger.idle is None else ledger.mean_causes(),
+        residual_ns=ledger.largest_residual_ns,
+        worst=_worst(ledger),
+        findings=findings,
+        headline=headline_of(facts, findings),
+        limits=(*capture.limits, *steps.notes, *_first_step(ledger)),
+    )
+
+
+def _first_step(ledger: Ledger) -> tuple[str, ...]:
+    """Return a note where the first step is a warm-up, which a capture does not mark."""
+    if len(ledger) < _MIN_STEPS:
+        return ()
+    median, first = float(np.median(ledger.window_ns)), int(ledger.window_ns[0])
+    if first < _WARM_UP * median:
+        return ()
+    return (
+        f"the first step took {first / median:.1f} times the median and is counted, as every step of a capture is: "
+        "--steps 1: leaves it out",
+    )
+
+
+def _worst(ledger: Ledger) -> tuple[WorstStep, ...]:
+    """Return the longest steps, the longest first."""
+    found = []
+    for position in np.argsort(-ledger.window_ns, kind="stable")[:_WORST].tolist():
+        causes = ledger.causes_of(position)
+        largest = max(causes, key=causes.__getitem__) if causes else None
+        idle = ledger.device_idle_ns
+        found.append(
+            WorstStep(
+                position=position,
+                step=int(ledger.step[position]),
+                window_ns=int(ledger.window_ns[position]),
+                device_idle_ns=None if idle is None else int(idle[position]),
+                host_blocked_ns=int(ledger.host_blocked_ns[position]),
+                largest_cause=largest,
+                largest_cause_ns=None if largest is None else causes[largest],
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,154 @@
+"""What is known of a capture's steps before anything is concluded: the ledger, the stalls, the transfers, the bound."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from fdprof.analysis.calls import Calls, Flags
+from fdprof.analysis.idle import NOT_CAPTURED
+from fdprof.analysis.intervals import covered, inside
+from fdprof.analysis.ledger import Ledger
+from fdprof.analysis.stalls import Stalls
+from fdprof.analysis.steps import Steps
+from fdprof.analysis.transfers import CaptureTransfer
+from fdprof.capture import NONE, Capture, Evidence
+from fdprof.model import IntColumn
+
+WORTH_WHILE = 0.05
+"""The share of a step below which fdprof does not call transfers a loop's problem.
+
+Runs of one loop on the H200 differ by a few per cent from table to table (docs/measurements.md), so less could not be
+confirmed afterwards.
+"""
+
+NOISE = 0.01
+"""The share of a step below which a cost is not reported at all."""
+
+
+MOSTLY_OUTSIDE = 0.25
+"""The share of the steps' device work outside their windows from which on the windows say nothing of the device."""
+
+
+class Bound(Enum):
+    """What a step's length is made of."""
+
+    DEVICE = "device"  # the device is busy nearly all of it
+    HOST = "host"  # the host works nearly all of it, outside waits
+    ALTERNATING = "alternating"  # host and device take turns: each waits for the other
+    UNKNOWN = "unknown"  # the capture lacks what is needed to say
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A capture's steps with all that was computed of them; `device` indexes Capture.devices."""
+
+    capture: Capture
+    steps: Steps
+    device: int | None
+    calls: Calls
+    ledger: Ledger
+    stalls: Stalls
+    transfers: tuple[CaptureTransfer, ...]
+
+    @property
+    def window_ns(self) -> float:
+        return float(self.ledger.window_ns.mean())
+
+    @property
+    def host_work_ns(self) -> float:
+        """The host's time a step outside blocking calls."""
+        return float((self.ledger.window_ns - self.ledger.host_blocked_ns).mean())
+
+    @property
+    def efficiency(self) -> float | None:
+        """Limit / mean step."""
+        return None if self.limit_ns is None or not self.window_ns else self.limit_ns / self.window_ns
+
+    @property
+    def run_ahead_share(self) -> float | None:
+        """The share of steps in which the next step's first launch was issued before this one's work had ended."""
+        ahead = self.ledger.run_ahead
+        return None if ahead is None else float(ahead.mean())
+
+    @property
+    def launch_lead_ns(self) -> float | None:
+        """The mean time from the return of a call to the start of its work, over the steps that issued some."""
+        lead = self.ledger.launch_lead_ns
+        known = None if lead is None else lead[~np.isnan(lead)]
+        return None if known is None or not len(known) else float(known.mean())
+
+    @property
+    def copy_alone_ns(self) -> float | None:
+        """The device's time a step in which nothing but copies runs."""
+        alone = self.ledger.copy_alone_ns
+        return None if alone is None else float(alone.mean())
+
+    @property
+    def not_captured_share(self) -> float:
+        """The share of the steps in which the device must have worked and has no rows."""
+        missing = self.ledger.causes.get(NOT_CAPTURED)
+        return 0.0 if missing is None else float(missing.sum()) / max(float(self.ledger.window_ns.sum()), 1.0)
+
+    @property
+    def outside_share(self) -> float:
+        """The share of the device time issued in the steps that runs before or after them all.
+
+        A loop that runs ahead has its last step's there; a capture of one such step has nearly all of it.
+        """
+        if self.device is None:
+            return 0.0
+        work, steps = self.capture.device, self.steps
+        issued = np.zeros(len(self.capture.api) + 1, dtype=bool)
+        issued[self.calls_in_steps(self.calls.gives_work)] = True
+        rows = issued[work["api"]] & (work["device"] == self.device)
+        start, end = work["start_ns"][rows], work["end_ns"][rows]
+        inside_ns = np.minimum(end, steps.ends_ns.max()) - np.maximum(start, steps.starts_ns.min())
+        total = int((end - start).sum())
+        return 1.0 - float(np.maximum(inside_ns, 0).sum()) / total if total else 0.0
+
+    @property
+    def limit_ns(self) -> float | None:
+        """The shortest possible step: the longer of device work and host work; None where device work is missing."""
+        busy = self.ledger.device_busy_ns
+        if busy is None or self.not_captured_share > NOISE or self.outside_share > MOSTLY_OUTSIDE:
+            return None
+        return max(float(busy.mean()), self.host_work_ns)
+
+    @property
+    def gain_ns(self) -> float | None:
+        """What a step could be shorter by at most if no wait held the host up."""
+        return None if self.limit_ns is None else max(self.window_ns - self.limit_ns, 0.0)
+
+    @property
+    def bound(self) -> Bound:
+        """What the step is bound by: alternating where at least WORTH_WHILE of it is to be gained."""
+        busy, gain = self.ledger.device_busy_ns, self.gain_ns
+        if busy is None or gain is None or not self.window_ns or self.steps.evidence is Evidence.UNKNOWN:
+            return Bound.UNKNOWN
+        if gain >= WORTH_WHILE * self.window_ns:
+            return Bound.ALTERNATING
+        # A host that fills CUDA's launch queue waits inside its launches: both are near the whole; it is the device.
+        return Bound.DEVICE if float(busy.mean()) >= (1 - WORTH_WHILE) * self.window_ns else Bound.HOST
+
+    @property
+    def is_worth_saying(self) -> float:
+        """The cost in ns a step below which a finding is not reported."""
+        return NOISE * self.window_ns
+
+    def calls_in_steps(self, chosen: Flags) -> IntColumn:
+        """Return which of the chosen calls the step's thread makes in the steps, as row numbers."""
+        window = inside(self.steps.starts_ns, self.steps.ends_ns, self.calls.start_ns)
+        return np.flatnonzero(chosen & (window != NONE) & (self.calls.thread == self.steps.thread))
+
+    def time_in(self, rows: IntColumn) -> float:
+        """Return the mean ns a step inside these calls, overlapping ones once."""
+        inside_ns = covered(
+            self.calls.start_ns[rows], self.calls.end_ns[rows], self.steps.starts_ns, self.steps.ends_ns
+        )
+        return float(inside_ns.mean()) if len(inside_ns) else 0.0
+
+    def step_of(self, time_ns: int) -> int:
+        """Return the number of the step in whose window a time lies."""
+        at = int(inside(self.steps.starts_ns, self.steps.ends_ns, np.array([time_ns], dtype=np.int64))[0])
+        return int(self.steps.numbers[at])

@@ -1,0 +1,72 @@
+"""Findings about streams: copies on the legacy default stream, and waits between streams."""
+
+import numpy as np
+
+from fdprof.analysis.facts import Facts
+from fdprof.analysis.idle import QUEUED
+from fdprof.capture import NONE, ApiKind, Evidence, WorkKind
+from fdprof.finding import Finding, FindingCode
+from fdprof.units import us
+
+
+def stream_findings(facts: Facts) -> list[Finding]:
+    """Return the findings about streams."""
+    return [finding for finding in (_default_stream(facts), _cross_stream(facts)) if finding is not None]
+
+
+def _default_stream(facts: Facts) -> Finding | None:
+    """Copies on the legacy default stream while kernels run on others: each waits for all of them, and they for it."""
+    copies = [transfer for transfer in facts.transfers if transfer.is_default_stream]
+    work = facts.capture.device
+    kernels = (work["kind"] == WorkKind.KERNEL) & (work["device"] == facts.device)
+    streams = np.unique(work["stream"][kernels])
+    others = [stream for stream in streams.tolist() if (facts.device, stream) not in facts.capture.default_streams]
+    blocked = sum((t.issue_ns or 0.0) if t.blocking_share > 0.5 else 0.0 for t in copies)
+    cost = None if facts.gain_ns is None else min(blocked, facts.gain_ns)
+    if not copies or not others or (cost if cost is not None else blocked) < facts.is_worth_saying:
+        return None
+    count = sum(transfer.per_step for transfer in copies)
+    return Finding(
+        code=FindingCode.DEFAULT_STREAM,
+        text=f"{count:.2f} copies a step run on the legacy default stream, kernels on {len(others)} others: each such "
+        "copy waits for all of them, and they for it",
+        certainty=Evidence.PROVED,
+        cost_ns_per_step=cost,
+        evidence={"copies_per_step": count, "other_streams": len(others), "blocked_ns": blocked},
+        advice="issue the copies on the stream of the kernels that make the values, or on a stream of their own behind "
+        "an event",
+    )
+
+
+def _cross_stream(facts: Facts) -> Finding | None:
+    """Idle time between work of two streams, where streams wait for events, against the copies' own time."""
+    if facts.ledger.idle is None or facts.device is None:
+        return None
+    waits = facts.calls_in_steps(facts.capture.kinds(ApiKind.STREAM_WAIT))
+    if not len(waits):
+        return None
+    idle, work = facts.ledger.idle, facts.capture.device
+    rows = np.flatnonzero(work["device"] == facts.device)
+    start, end, stream = (work[name][rows] for name in ("start_ns", "end_ns", "stream"))
+    queued = idle.cause == QUEUED
+    # The work that ends the gap, and the one that ended last before it.
+    after = np.searchsorted(start, idle.end_ns[queued], side="left")
+    known = after < len(start)
+    known &= np.append(start, NONE)[np.minimum(after, len(start))] == idle.end_ns[queued]
+    by_end = np.argsort(end, kind="stable")
+    before = np.searchsorted(end[by_end], idle.start_ns[queued], side="right") - 1
+    known &= before >= 0
+    changes = known & (stream[np.minimum(after, len(start) - 1)] != stream[by_end][np.maximum(before, 0)])
+    spent = float((idle.end_ns - idle.start_ns)[queued][changes].sum()) / len(facts.steps)
+    copied = sum(transfer.copy_ns for transfer in facts.transfers)
+    if spent < facts.is_worth_saying or spent <= copied:
+        return None
+    return Finding(
+        code=FindingCode.CROSS_STREAM_WAIT,
+        text=f"the device idles {us(spent)} µs a step between work of different streams "
+        f"({len(waits) / len(facts.steps):.2f} stream waits a step); the copies themselves take {us(copied)} µs",
+        certainty=Evidence.INFERRED,
+        cost_ns_per_step=spent,
+        evidence={"queued_ns": spent, "copy_ns": copied, "stream_waits_per_step": len(waits) / len(facts.steps)},
+        advice="small copies are cheaper on the stream that makes the values than behind a wait between streams",
+    )

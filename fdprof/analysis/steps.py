@@ -1,0 +1,253 @@
+"""Finds the decode steps of a capture: by the markers that engines and profilers set, else by the launch pattern.
+
+A step is counted once, on the host thread that marks it; a marker's copy on the device's rows is no step.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from fdprof.analysis.repetition import first_of_period, period_of
+from fdprof.capture import NONE, WORK_KINDS, ApiKind, Capture, Evidence, RangeKind
+from fdprof.errors import InputError, UsageError
+from fdprof.model import IntColumn
+
+_FDPROF_DOMAIN = "fdprof"
+
+_MARKERS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("fdprof's own step ranges", re.compile(r"^step$")),
+    ("ranges named decode_step or step", re.compile(r"^(decode_step|step)$")),
+    ("torch.profiler's ProfilerStep#N", re.compile(r"^ProfilerStep\s?#\d+$")),
+    ("paddle.profiler's ProfileStep#N", re.compile(r"^ProfileStep#\d+$")),
+    ("SGLang's step[...]", re.compile(r"^step\[.*\]$")),
+    ("vLLM's execute_...", re.compile(r"^execute_\w+.*$")),
+)
+"""Tried in this order; the first that is there marks the steps.  The first counts in fdprof's own NVTX domain only."""
+
+_NUMBER = re.compile(r"#(\d{1,18})$")
+_NOT_DECODE = re.compile(r"^step\[(?!.*DECODE).*\]$|context_0*[1-9]\d*|^execute_new_0*[1-9]\d*_", re.IGNORECASE)
+"""SGLang writes the forward mode into its marker, vLLM how many requests are in their prompt (context, or new)."""
+
+# The share of a thread's calls, in time, that an inferred loop has to cover.
+_MOST = 0.5
+
+# Two neighbouring markers may overlap by what the formats round.
+_TOUCHING_NS = 1_000
+
+WHOLE_CAPTURE = "no step marker and no repeating launch pattern: the whole capture is taken as one window"
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Windows of the decode steps, in order, on one host thread.
+
+    `ends_ns` is where the next marked iteration begins, for the last the end of its own range.  `evidence` is PROVED
+    for markers, INFERRED for a launch pattern, UNKNOWN where the whole capture is one window.
+    """
+
+    thread: int  # index into Capture.threads
+    starts_ns: IntColumn
+    ends_ns: IntColumn
+    numbers: IntColumn  # as the marker gives them, else from 0
+    evidence: Evidence
+    found_by: str
+    left_out: int = 0  # marked iterations that are not decode steps
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.starts_ns)
+
+    def part(self, first: int | None, last: int | None) -> "Steps":
+        """Return steps first..last - 1 by their position; UsageError when none is left."""
+        chosen = slice(first, last)
+        if not len(self.starts_ns[chosen]):
+            raise UsageError(f"--steps {first or 0}:{last if last is not None else ''} selects no step", _has(self))
+        return self.where(chosen)
+
+    def where(self, chosen: slice | npt.NDArray[np.bool_]) -> "Steps":
+        """Return the chosen steps."""
+        return replace(
+            self, starts_ns=self.starts_ns[chosen], ends_ns=self.ends_ns[chosen], numbers=self.numbers[chosen]
+        )
+
+
+def _has(steps: Steps) -> str:
+    return f"the capture has {len(steps):,}: give A:B with 0 <= A < B <= {len(steps)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What to look at where a capture holds more than one thing; None: whatever has the most steps."""
+
+    process: int | None = None
+    thread: int | None = None
+    step_range: re.Pattern[str] | None = None
+
+
+def find_steps(capture: Capture, choice: Choice) -> Steps:
+    """Return the decode steps; InputError when the capture holds neither ranges nor calls on the chosen thread."""
+    if not len(capture.api):
+        raise InputError(
+            "the capture holds no CUDA or HIP call" + ("" if len(capture.device) else " and no device activity"),
+            "trace CUDA too: nsys profile -t cuda,nvtx, or ProfilerActivity.CUDA of torch.profiler",
+        )
+    candidates = _candidate_threads(capture, choice)
+    marked = _marked(capture, choice, candidates)
+    if marked is not None:
+        return marked
+    if choice.step_range is not None:
+        raise InputError(
+            f"no range matches --step-range {choice.step_range.pattern!r}",
+            f"ranges in the capture: {_some_names(capture)}",
+        )
+    return _inferred(capture, candidates)
+
+
+def _candidate_threads(capture: Capture, choice: Choice) -> npt.NDArray[np.bool_]:
+    """Return which threads may be looked at; UsageError when the choice leaves none."""
+    found = np.array(
+        [
+            (choice.process is None or thread.process == choice.process)
+            and (choice.thread is None or thread.thread == choice.thread)
+            for thread in capture.threads
+        ],
+        dtype=bool,
+    )
+    if not found.any() and (choice.process is not None or choice.thread is not None):
+        there = ", ".join(f"{thread.process}/{thread.thread}" for thread in capture.threads[:8]) or "none"
+        raise UsageError("no such --process or --thread in the capture", f"process/thread pairs there: {there}")
+    return found
+
+
+def _some_names(capture: Capture) -> str:
+    markers = capture.ranges["name"][capture.ranges["kind"] == RangeKind.MARKER]
+    names, counts = np.unique(markers, return_counts=True)
+    most = names[np.argsort(-counts, kind="stable")][:8]
+    return ", ".join(f"{capture.names[index][:60]!r}" for index in most.tolist()) or "none"
+
+
+def _marked(capture: Capture, choice: Choice, candidates: npt.NDArray[np.bool_]) -> Steps | None:
+    ranges = capture.ranges
+    if not len(ranges) or not len(candidates):
+        return None
+    here = candidates[ranges["thread"]] & (ranges["thread"] >= 0)
+    if choice.step_range is not None:
+        pattern = choice.step_range
+        matches = _named(capture, pattern.search)
+        return _steps_of(capture, here & matches[ranges["name"]], f"ranges matching {pattern.pattern!r}")
+    here &= ranges["kind"] == RangeKind.MARKER
+    domains = np.append(_named(capture, _FDPROF_DOMAIN.__eq__), False)
+    for found_by, pattern in _MARKERS:
+        chosen = here & _named(capture, pattern.match)[ranges["name"]]
+        if found_by == _MARKERS[0][0]:
+            chosen &= domains[ranges["domain"]]
+        if chosen.any():
+            return _steps_of(capture, chosen, found_by)
+    return None
+
+
+def _named(capture: Capture, test: Callable[[str], object]) -> npt.NDArray[np.bool_]:
+    return np.array([bool(test(name)) for name in capture.names], dtype=np.bool_)
+
+
+def _steps_of(capture: Capture, chosen: npt.NDArray[np.bool_], found_by: str) -> Steps | None:
+    rows = np.flatnonzero(chosen)
+    if not len(rows):
+        return None
+    ranges = capture.ranges
+    threads, counts = np.unique(ranges["thread"][rows], return_counts=True)
+    thread = int(threads[np.argmax(counts)])
+    notes = tuple(
+        f"thread {capture.threads[other].thread} of process {capture.threads[other].process} has {count:,} steps too; "
+        "--thread or --process chooses it"
+        for other, count in zip(threads.tolist(), counts.tolist(), strict=True)
+        if other != thread
+    )
+    rows = rows[ranges["thread"][rows] == thread]
+    starts, ends = ranges["start_ns"][rows], ranges["end_ns"][rows]
+    # A marker inside another (decode_step in step, say) is no step of its own.
+    outer = np.append(True, starts[1:] >= np.maximum.accumulate(ends)[:-1] - _TOUCHING_NS)
+    rows, starts, ends = rows[outer], starts[outer], ends[outer]
+    window_ends = np.append(starts[1:], np.maximum(ends[-1:], starts[-1:]))
+    names = [capture.names[index] for index in ranges["name"][rows].tolist()]
+    is_decode = np.array([_NOT_DECODE.search(name) is None for name in names], dtype=bool)
+    if not is_decode.any():
+        is_decode[:] = True
+        notes += ("no marker says decode: every marked iteration counts as a step",)
+    return Steps(
+        thread=thread,
+        starts_ns=starts[is_decode],
+        ends_ns=window_ends[is_decode],
+        numbers=_numbers(names, ranges["payload"][rows])[is_decode],
+        evidence=Evidence.PROVED,
+        found_by=found_by,
+        left_out=int((~is_decode).sum()),
+        notes=notes,
+    )
+
+
+def _numbers(names: list[str], payload: IntColumn) -> IntColumn:
+    """Return the steps' own numbers: the payload of fdprof's ranges, N of ProfilerStep#N, else the position."""
+    found = [_NUMBER.search(name) for name in names]
+    if all(found):
+        return np.array([int(match[1]) for match in found if match], dtype=np.int64)
+    if len(payload) and (payload >= 0).all() and (np.diff(payload) > 0).all():
+        return payload
+    return np.arange(len(names), dtype=np.int64)
+
+
+def _inferred(capture: Capture, candidates: npt.NDArray[np.bool_]) -> Steps:
+    """Return the repetitions of the launch pattern of the thread that launches most; else one window of everything."""
+    api = capture.api
+    is_work = candidates[api["thread"]] & np.isin(api["kind"], [int(kind) for kind in WORK_KINDS])
+    here = is_work if is_work.any() else candidates[api["thread"]]
+    if not here.any():
+        raise InputError("the chosen thread makes no CUDA or HIP call", "choose another --thread")
+    thread = int(np.argmax(np.bincount(api["thread"][here], minlength=len(capture.threads))))
+    rows = np.flatnonzero(here & (api["thread"] == thread))
+    pattern = _what_is_launched(capture, rows)
+    period = period_of(pattern)
+    every = np.flatnonzero(api["thread"] == thread)
+    begin, end = int(api["start_ns"][every[0]]), int(api["end_ns"][every].max())
+    starts = np.zeros(0, dtype=np.int64)
+    if period is not None:
+        first = first_of_period(pattern, period, api["start_ns"][rows], api["end_ns"][rows])
+        starts = api["start_ns"][rows[first]]
+    # A loop is most of what its thread does; what repeats for a moment is something else.
+    if len(starts) < 2 or starts[-1] - starts[0] < _MOST * (int(api["end_ns"][rows].max()) - begin):
+        end = max(end, _last_device_ns(capture, rows))
+        return Steps(
+            thread,
+            np.array([begin], dtype=np.int64),
+            np.array([end], dtype=np.int64),
+            np.zeros(1, dtype=np.int64),
+            Evidence.UNKNOWN,
+            WHOLE_CAPTURE,
+        )
+    return Steps(
+        thread,
+        starts[:-1],
+        starts[1:],
+        np.arange(len(starts) - 1, dtype=np.int64),
+        Evidence.INFERRED,
+        f"no step marker; inferred from a pattern of {period:,} calls that repeats {len(starts) - 1:,} times",
+    )
+
+
+def _last_device_ns(capture: Capture, rows: IntColumn) -> int:
+    ends = capture.device["end_ns"][np.isin(capture.device["api"], rows)]
+    return int(ends.max()) if len(ends) else 0
+
+
+def _what_is_launched(capture: Capture, rows: IntColumn) -> IntColumn:
+    """Return a number for what each call gives the device: the call's name and its first device row's."""
+    api, device = capture.api, capture.device
+    first = np.full(len(api) + 1, NONE, dtype=np.int64)
+    first[device["api"][::-1]] = device["name"][::-1]  # the first row of a call is written last
+    size = len(capture.names) + 1
+    code = api["name"][rows].astype(np.int64) * size + first[rows] + 1
+    code[api["kind"][rows] == ApiKind.GRAPH_LAUNCH] = -1  # one graph is as good as another: the engine picks by batch
+    return np.asarray(np.unique(code, return_inverse=True)[1], dtype=np.int64)

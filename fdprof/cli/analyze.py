@@ -1,0 +1,93 @@
+"""`fdprof analyze`: the step ledger of captures that other tools made, and of fdprof's own runs."""
+
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fdprof.cli.options import Force, Json, Output, check_output, say, show
+from fdprof.errors import UsageError
+
+_QUIET_S = 1.0
+_A_LINE_S = 0.5
+
+
+def analyze(
+    captures: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Nsight Systems export (sqlite or parquetdir), torch.profiler or paddle.profiler JSON (plain or "
+            "gzip), or a folder that `fdprof run` saved."
+        ),
+    ],
+    steps: Annotated[
+        str | None, typer.Option("--steps", help="A:B, only steps A to B - 1, counted from 0; either may be left out.")
+    ] = None,
+    step_range: Annotated[
+        str | None, typer.Option("--step-range", help="Regular expression: the ranges it is found in are the steps.")
+    ] = None,
+    device: Annotated[int | None, typer.Option("--device", help="The process's own number of the device.")] = None,
+    process: Annotated[int | None, typer.Option("--process", help="Process id, where there are several.")] = None,
+    thread: Annotated[int | None, typer.Option("--thread", help="Thread id, where several have steps.")] = None,
+    json: Json = False,
+    output: Output = None,
+    force: Force = False,
+) -> None:
+    """Print where each step's time went in a capture, what its transfers cost, and what to do first."""
+    first, last = _part(steps)
+    pattern = _pattern(step_range)
+    check_output(output, force)
+
+    from fdprof.analysis.capture_result import analyze as analyze_capture
+    from fdprof.analysis.steps import Choice
+    from fdprof.imports import import_capture
+    from fdprof.reports.protocol import Analyses
+
+    choice = Choice(process=process, thread=thread, step_range=pattern)
+    progress = _Progress()
+    results = []
+    for path in captures:
+        progress(f"reading {path}")
+        capture = import_capture(path, progress)
+        progress(f"{path}: {capture.rows:,} rows read; computing the ledger")
+        results.append(analyze_capture(capture, str(path), choice, device, first, last))
+    show(results[0] if len(results) == 1 else Analyses(tuple(results)), json, output)
+
+
+class _Progress:
+    """Prints lines for a person once the work has taken a second, at most two lines a second."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + _QUIET_S
+
+    def __call__(self, text: str) -> None:
+        now = time.monotonic()
+        if now >= self._next and sys.stderr.isatty():
+            self._next = now + _A_LINE_S
+            say(text)
+
+
+def _part(steps: str | None) -> tuple[int | None, int | None]:
+    if steps is None:
+        return None, None
+    match = re.fullmatch(r"(\d{0,9}):(\d{0,9})", steps)
+    if match is None or steps == ":":
+        raise UsageError(f"--steps is {steps!r}, expected A:B", "for example --steps 10:60, --steps 10: or --steps :60")
+    first, last = (int(number) if number else None for number in match.groups())
+    if last is not None and last <= (first or 0):
+        raise UsageError(f"--steps is {steps!r}: B is not above A", "for example --steps 10:60")
+    return first, last
+
+
+def _pattern(text: str | None) -> re.Pattern[str] | None:
+    if text is None:
+        return None
+    try:
+        return re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise UsageError(
+            f"--step-range {text!r} is no regular expression: {error}", r"for example --step-range '^my_step$'"
+        ) from error

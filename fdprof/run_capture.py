@@ -1,0 +1,155 @@
+"""A run as a Capture, so that one ledger serves both.
+
+The recorder knows the host's calls and the kernels' own stamps; it has no tracer, so the device intervals of copies are
+not in it and a gap ends with the next kernel.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fdprof.capture import (
+    API,
+    DEVICE,
+    EVENT_RECORDS,
+    LINKS,
+    NONE,
+    OVERHEAD,
+    RANGES,
+    ApiKind,
+    Capture,
+    CopyDirection,
+    Device,
+    HostSide,
+    Names,
+    RangeKind,
+    Thread,
+    WorkKind,
+    by_start,
+)
+from fdprof.model import Block, CallKind, CallSite, Run, Table
+
+_LIMITS = (
+    "a run has no tracer: copies have no device interval, so the device's time in them counts as idle",
+    "a call here is one of fdprof's operations, which may be several CUDA calls: a launch of a forward pass is one",
+)
+
+_KINDS = {
+    CallKind.LAUNCH: ApiKind.LAUNCH,
+    CallKind.COPY: ApiKind.COPY,
+    CallKind.BLOCKING_COPY: ApiKind.BLOCKING_COPY,
+    CallKind.RECORD: ApiKind.EVENT_RECORD,
+    CallKind.WAIT: ApiKind.EVENT_WAIT,
+    CallKind.ALLOCATE: ApiKind.ALLOCATE,
+}
+"""Reads and writes of host memory are no calls into CUDA: they are host code."""
+
+_BY_NAME = {"stream_wait": ApiKind.STREAM_WAIT, "synchronize": ApiKind.STREAM_SYNC}
+
+
+def capture_of(run: Run) -> Capture:
+    """Return everything that a run's blocks recorded, as one capture on the host's clock."""
+    names = Names()
+    api = [_calls(block, names) for block in run.blocks]
+    before = np.cumsum([0, *(len(part["name"]) for part in api)])
+    api_columns = _joined(api, ("name", "kind", "start_ns", "end_ns"))
+    table = Table.of(
+        API,
+        {
+            **api_columns,
+            "thread": np.zeros(len(api_columns["name"])),
+            "correlation": np.arange(len(api_columns["name"])),
+        },
+    )
+    device = [_kernels(block, run, names, int(first)) for block, first in zip(run.blocks, before, strict=False)]
+    ranges = [_ranges(block, names) for block in run.blocks]
+    return Capture(
+        source="run",
+        tool=f"fdprof {run.environment.fdprof}, {run.backend}",
+        names=names.all(),
+        threads=(Thread(0, 0),),
+        devices=(Device(0, 0, run.environment.gpu),),
+        api=table,
+        device=Table.of(DEVICE, by_start(_joined(device, tuple(DEVICE)))[0]),
+        ranges=Table.of(RANGES, by_start(_joined(ranges, tuple(RANGES)))[0]),
+        links=Table.of_rows(LINKS, []),
+        event_records=Table.of_rows(EVENT_RECORDS, []),
+        overhead=Table.of_rows(OVERHEAD, []),
+        traces_copies=False,
+        time_error_ns=max((block.clock.error_ns for block in run.blocks), default=0),
+        rows=len(table),
+        limits=(*_LIMITS, *run.caveats),
+    )
+
+
+def _joined(parts: Sequence[dict[str, Any]], columns: Sequence[str]) -> dict[str, Any]:
+    return {name: np.concatenate([part[name] for part in parts] or [np.zeros(0)]) for name in columns}
+
+
+def _kind(site: CallSite) -> int:
+    if site.kind is CallKind.RECORD or site.kind is CallKind.WAIT:
+        return int(_BY_NAME.get(site.name, _KINDS[site.kind]))
+    return int(_KINDS.get(site.kind, NONE))
+
+
+def _calls(block: Block, names: Names) -> dict[str, Any]:
+    calls, sites = block.log.calls, block.log.call_sites
+    kind = np.array([_kind(site) for site in sites], dtype=np.int64)[calls["call"]]
+    name = np.array([names.index(f"{site.name} {site.subject}".strip()) for site in sites], dtype=np.int64)
+    kept = np.flatnonzero(kind != NONE)
+    kept = kept[np.argsort(calls["start_ns"][kept], kind="stable")]
+    return {
+        "name": name[calls["call"][kept]],
+        "kind": kind[kept],
+        "start_ns": calls["start_ns"][kept],
+        "end_ns": calls["end_ns"][kept],
+        "step": calls["step"][kept],
+        "site": calls["call"][kept],
+    }
+
+
+def _kernels(block: Block, run: Run, names: Names, first_call: int) -> dict[str, Any]:
+    kernels, sites = block.log.kernels, block.log.call_sites
+    calls = _calls(block, names)
+    forward = int(run.params["kernels"])
+    # A kernel's number says which launch it came from: the forward pass's first, then update, then prepare.
+    launch = np.minimum(np.maximum(kernels["kernel"] - forward + 1, 0), 2)
+    api = np.full(len(kernels), NONE, dtype=np.int64)
+    for number, launched in enumerate(("forward", "update", "prepare")):
+        is_launch = np.isin(calls["site"], [i for i, site in enumerate(sites) if site.name == launched])
+        rows = np.flatnonzero(is_launch)
+        steps = len(block.log.step_starts_ns)
+        of_step = np.full(steps + 1, NONE, dtype=np.int64)
+        of_step[calls["step"][rows]] = rows + first_call
+        mine = launch == number
+        api[mine] = of_step[np.minimum(kernels["step"][mine], steps)]
+    kernel_names = np.array([names.index(name) for name in ("forward kernel", "update kernel", "prepare kernel")])
+    count = len(kernels)
+    return {
+        "kind": np.full(count, int(WorkKind.KERNEL)),
+        "name": kernel_names[launch],
+        "device": np.zeros(count),
+        "stream": np.zeros(count),
+        "start_ns": kernels["start_ns"],
+        "end_ns": kernels["end_ns"],
+        "api": api,
+        "direction": np.full(count, int(CopyDirection.UNKNOWN)),
+        "host_side": np.full(count, int(HostSide.UNKNOWN)),
+        "size_bytes": np.full(count, NONE),
+    }
+
+
+def _ranges(block: Block, names: Names) -> dict[str, Any]:
+    log = block.log
+    steps = len(log.step_starts_ns)
+    name = np.array([names.index(text) for text in log.range_names], dtype=np.int64)
+    return {
+        "kind": np.full(steps + len(log.ranges), int(RangeKind.MARKER)),
+        "name": np.concatenate((np.full(steps, names.index("step")), name[log.ranges["range"]])),
+        "domain": np.full(steps + len(log.ranges), names.index("fdprof")),
+        "thread": np.zeros(steps + len(log.ranges)),
+        "start_ns": np.concatenate((log.step_starts_ns, log.ranges["start_ns"])),
+        "end_ns": np.concatenate((log.step_ends_ns, log.ranges["end_ns"])),
+        "payload": np.concatenate((np.arange(steps), np.full(len(log.ranges), NONE))),
+    }
