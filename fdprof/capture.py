@@ -6,10 +6,8 @@ A million rows stay columns and never become a million objects.  No I/O here, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -193,65 +191,3 @@ class Capture:
     def process_of_threads(self) -> IntColumn:
         """Return the process of each thread."""
         return np.array([thread.process for thread in self.threads], dtype=np.int64)
-
-
-class Names:
-    """Gives each distinct name a number while a capture is read."""
-
-    def __init__(self) -> None:
-        self._index: dict[str, int] = {}
-
-    def index(self, name: str) -> int:
-        return self._index.setdefault(name, len(self._index))
-
-    def indices(self, names: Sequence[str]) -> npt.NDArray[np.int32]:
-        return np.fromiter((self.index(name) for name in names), dtype=np.int32, count=len(names))
-
-    def all(self) -> tuple[str, ...]:
-        return tuple(self._index)
-
-
-def join_calls(
-    api_process: IntColumn, api_correlation: IntColumn, process: IntColumn, correlation: IntColumn
-) -> IntColumn:
-    """Return for each (process, correlation) the first row of API that has both, -1 where none has.
-
-    Correlation ids are unique within a process only; a join on the id alone mixes processes.  A negative correlation
-    never matches.
-    """
-    if not len(api_correlation) or not len(correlation):
-        return np.full(len(correlation), NONE, dtype=np.int64)
-    mine, wanted = _keys(api_process, api_correlation, process, correlation)
-    # Calls come by start, so their ids nearly do too, and a stable sort of nearly sorted numbers is fast.
-    order = np.argsort(mine, kind="stable")
-    at = np.minimum(np.searchsorted(mine, wanted, sorter=order), len(order) - 1)
-    row = order[at]
-    return np.where((mine[row] == wanted) & (correlation >= 0), row, NONE).astype(np.int64)
-
-
-_CORRELATION_BITS = 39
-_PROCESS_BITS = 24
-
-
-def _keys(
-    api_process: IntColumn, api_correlation: IntColumn, process: IntColumn, correlation: IntColumn
-) -> tuple[IntColumn, IntColumn]:
-    """Return one number for each (process, correlation), equal where both are."""
-    processes, correlations = (api_process, process), (api_correlation, correlation)
-    if all(
-        int(column.min()) >= low and int(column.max()) < (1 << bits) - 1
-        for pair, low, bits in ((processes, 0, _PROCESS_BITS), (correlations, NONE, _CORRELATION_BITS))
-        for column in pair
-    ):
-        mine, wanted = ((p << _CORRELATION_BITS) + c for p, c in zip(processes, correlations, strict=True))
-        return mine, wanted
-    pairs = np.stack((np.concatenate(processes), np.concatenate(correlations)))
-    _, number = np.unique(pairs, axis=1, return_inverse=True)
-    number = number.reshape(-1).astype(np.int64)
-    return number[: len(api_process)], number[len(api_process) :]
-
-
-def by_start(columns: Mapping[str, npt.NDArray[Any]]) -> tuple[dict[str, npt.NDArray[Any]], IntColumn]:
-    """Return the columns in order of start, the longer first, and the order."""
-    order = np.lexsort((-columns["end_ns"].astype(np.int64), columns["start_ns"]))
-    return {name: column[order] for name, column in columns.items()}, order.astype(np.int64)

@@ -11,6 +11,7 @@ class FindingCode(Enum):
     """The findings that a capture can show; the value is the code in JSON."""
 
     PAGEABLE_DESTINATION = "pageable-destination"
+    BLOCKING_COPY = "blocking-copy"
     FENCE_AFTER_COPY = "fence-straight-after-copy"
     HIDDEN_SYNC = "hidden-sync"
     SEVERAL_WAITS = "several-waits"

@@ -1,7 +1,10 @@
 """Finds the importer of a file by what is in it, and reads it."""
 
+import gc
 import gzip
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from fdprof import plugins
@@ -18,9 +21,22 @@ def import_capture(path: Path, progress: Progress) -> Capture:
     head = _head(path)
     for importer in importers:
         if importer.sniff(path, head):
-            return importer.read(path, progress)
+            with _no_collection():
+                return importer.read(path, progress)
     known = "; ".join(importer.format for importer in importers)
     raise InputError(f"{path} is of no format that fdprof reads ({_seen(path, head)})", f"it reads: {known}")
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep Python's cyclic collector still: a file's events all live until they are columns, and it would walk them."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _head(path: Path) -> bytes:

@@ -21,13 +21,13 @@ from fdprof.capture import (
     Capture,
     CopyDirection,
     Device,
+    Evidence,
     HostSide,
-    Names,
     RangeKind,
     Thread,
     WorkKind,
-    by_start,
 )
+from fdprof.columns import Names, by_start
 from fdprof.model import Block, CallKind, CallSite, Run, Table
 
 _LIMITS = (
@@ -64,6 +64,7 @@ def capture_of(run: Run) -> Capture:
     )
     device = [_kernels(block, run, names, int(first)) for block, first in zip(run.blocks, before, strict=False)]
     ranges = [_ranges(block, names) for block in run.blocks]
+    links = [_links(block, part, int(first)) for block, part, first in zip(run.blocks, api, before, strict=False)]
     return Capture(
         source="run",
         tool=f"fdprof {run.environment.fdprof}, {run.backend}",
@@ -73,7 +74,7 @@ def capture_of(run: Run) -> Capture:
         api=table,
         device=Table.of(DEVICE, by_start(_joined(device, tuple(DEVICE)))[0]),
         ranges=Table.of(RANGES, by_start(_joined(ranges, tuple(RANGES)))[0]),
-        links=Table.of_rows(LINKS, []),
+        links=Table.of(LINKS, _joined(links, tuple(LINKS))),
         event_records=Table.of_rows(EVENT_RECORDS, []),
         overhead=Table.of_rows(OVERHEAD, []),
         traces_copies=False,
@@ -106,6 +107,29 @@ def _calls(block: Block, names: Names) -> dict[str, Any]:
         "end_ns": calls["end_ns"][kept],
         "step": calls["step"][kept],
         "site": calls["call"][kept],
+    }
+
+
+def _links(block: Block, calls: dict[str, Any], first_call: int) -> dict[str, Any]:
+    """Return the waits whose values' step is known, each with the last event record of that step's window."""
+    waits = block.log.waits
+    known = waits["value_step"] >= 0
+    start, step = waits["start_ns"][known], waits["value_step"][known]
+    at = np.minimum(np.searchsorted(calls["start_ns"], start), len(calls["start_ns"]) - 1)
+    is_wait = (calls["start_ns"][at] == start) & (calls["kind"][at] == int(ApiKind.EVENT_WAIT))
+    steps = len(block.log.step_starts_ns)
+    record = np.full(steps + 1, NONE, dtype=np.int64)
+    rows = np.flatnonzero(calls["kind"] == int(ApiKind.EVENT_RECORD))
+    record[calls["step"][rows]] = rows + first_call
+    its = record[np.minimum(step, steps)]
+    chosen = is_wait & (its != NONE)
+    count = int(chosen.sum())
+    return {
+        "wait": at[chosen] + first_call,
+        "record": its[chosen],
+        "stream": np.full(count, NONE),
+        "event": np.full(count, NONE),
+        "evidence": np.full(count, int(Evidence.PROVED)),
     }
 
 

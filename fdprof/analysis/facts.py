@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 import numpy as np
 
@@ -39,7 +40,7 @@ class Bound(Enum):
     UNKNOWN = "unknown"  # the capture lacks what is needed to say
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, which cached properties need
 class Facts:
     """A capture's steps with all that was computed of them; `device` indexes Capture.devices."""
 
@@ -51,46 +52,46 @@ class Facts:
     stalls: Stalls
     transfers: tuple[CaptureTransfer, ...]
 
-    @property
+    @cached_property
     def window_ns(self) -> float:
         return float(self.ledger.window_ns.mean())
 
-    @property
+    @cached_property
     def host_work_ns(self) -> float:
         """The host's time a step outside blocking calls."""
         return float((self.ledger.window_ns - self.ledger.host_blocked_ns).mean())
 
-    @property
+    @cached_property
     def efficiency(self) -> float | None:
         """Limit / mean step."""
         return None if self.limit_ns is None or not self.window_ns else self.limit_ns / self.window_ns
 
-    @property
+    @cached_property
     def run_ahead_share(self) -> float | None:
         """The share of steps in which the next step's first launch was issued before this one's work had ended."""
         ahead = self.ledger.run_ahead
         return None if ahead is None else float(ahead.mean())
 
-    @property
+    @cached_property
     def launch_lead_ns(self) -> float | None:
         """The mean time from the return of a call to the start of its work, over the steps that issued some."""
         lead = self.ledger.launch_lead_ns
         known = None if lead is None else lead[~np.isnan(lead)]
         return None if known is None or not len(known) else float(known.mean())
 
-    @property
+    @cached_property
     def copy_alone_ns(self) -> float | None:
         """The device's time a step in which nothing but copies runs."""
         alone = self.ledger.copy_alone_ns
         return None if alone is None else float(alone.mean())
 
-    @property
+    @cached_property
     def not_captured_share(self) -> float:
         """The share of the steps in which the device must have worked and has no rows."""
         missing = self.ledger.causes.get(NOT_CAPTURED)
         return 0.0 if missing is None else float(missing.sum()) / max(float(self.ledger.window_ns.sum()), 1.0)
 
-    @property
+    @cached_property
     def outside_share(self) -> float:
         """The share of the device time issued in the steps that runs before or after them all.
 
@@ -107,7 +108,7 @@ class Facts:
         total = int((end - start).sum())
         return 1.0 - float(np.maximum(inside_ns, 0).sum()) / total if total else 0.0
 
-    @property
+    @cached_property
     def limit_ns(self) -> float | None:
         """The shortest possible step: the longer of device work and host work; None where device work is missing."""
         busy = self.ledger.device_busy_ns
@@ -115,12 +116,12 @@ class Facts:
             return None
         return max(float(busy.mean()), self.host_work_ns)
 
-    @property
+    @cached_property
     def gain_ns(self) -> float | None:
         """What a step could be shorter by at most if no wait held the host up."""
         return None if self.limit_ns is None else max(self.window_ns - self.limit_ns, 0.0)
 
-    @property
+    @cached_property
     def bound(self) -> Bound:
         """What the step is bound by: alternating where at least WORTH_WHILE of it is to be gained."""
         busy, gain = self.ledger.device_busy_ns, self.gain_ns
@@ -131,15 +132,20 @@ class Facts:
         # A host that fills CUDA's launch queue waits inside its launches: both are near the whole; it is the device.
         return Bound.DEVICE if float(busy.mean()) >= (1 - WORTH_WHILE) * self.window_ns else Bound.HOST
 
-    @property
+    @cached_property
     def is_worth_saying(self) -> float:
         """The cost in ns a step below which a finding is not reported."""
         return NOISE * self.window_ns
 
+    @cached_property
+    def _in_steps(self) -> Flags:
+        """Which calls the step's thread makes in the steps."""
+        window = inside(self.steps.starts_ns, self.steps.ends_ns, self.calls.start_ns)
+        return np.asarray((window != NONE) & (self.calls.thread == self.steps.thread))
+
     def calls_in_steps(self, chosen: Flags) -> IntColumn:
         """Return which of the chosen calls the step's thread makes in the steps, as row numbers."""
-        window = inside(self.steps.starts_ns, self.steps.ends_ns, self.calls.start_ns)
-        return np.flatnonzero(chosen & (window != NONE) & (self.calls.thread == self.steps.thread))
+        return np.flatnonzero(chosen & self._in_steps)
 
     def time_in(self, rows: IntColumn) -> float:
         """Return the mean ns a step inside these calls, overlapping ones once."""

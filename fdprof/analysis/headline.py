@@ -7,6 +7,7 @@ from fdprof.units import percent, us
 
 _FIRST = (
     FindingCode.PAGEABLE_DESTINATION,
+    FindingCode.BLOCKING_COPY,
     FindingCode.FENCE_AFTER_COPY,
     FindingCode.HIDDEN_SYNC,
     FindingCode.BLOCKING_UPLOAD,

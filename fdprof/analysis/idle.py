@@ -151,7 +151,7 @@ def _lacks_work(
     neither a start latency nor a wake-up lasts that long.
     """
     rows = calls.waits_of_thread(thread)
-    if not len(rows):
+    if not len(rows) or not len(start):
         return np.zeros(len(start), dtype=bool)
     wait_start, wait_end = calls.start_ns[rows], calls.end_ns[rows]
     wait = Nesting(wait_start, wait_end).innermost(start)
@@ -159,10 +159,10 @@ def _lacks_work(
     # A copy that blocks moves its bytes through host memory before and after its device row; only what it had already
     # queued can be said to wait.
     is_idle_wait = (wait != NONE) & ((cause == QUEUED) | ((cause == BLOCKED) & calls.only_waits[rows][wait]))
-    together, number = np.unique(np.stack((gap, wait)), axis=1, return_inverse=True)
-    number = number.reshape(-1)
-    length = np.bincount(number, weights=np.where(is_idle_wait, end - start, 0), minlength=together.shape[1])
-    return np.asarray(lacks | (is_idle_wait & (length[number] > MAX_START_LATENCY_NS)))
+    # Stretches are in order of time, so those of one gap and one wait are neighbours.
+    piece = np.cumsum(np.append(True, (gap[1:] != gap[:-1]) | (wait[1:] != wait[:-1]))) - 1
+    length = np.bincount(piece, weights=np.where(is_idle_wait, end - start, 0))
+    return np.asarray(lacks | (is_idle_wait & (length[piece] > MAX_START_LATENCY_NS)))
 
 
 def _chosen(starts: Ns, ends: Ns, chosen: npt.NDArray[np.bool_]) -> tuple[Ns, Ns]:

@@ -112,7 +112,7 @@ def result_of(run: Run) -> RunResult:
         run=run,
         times=times,
         facts=facts,
-        findings=in_order([*findings_of(facts), *run_findings(run, fence, facts)]),
+        findings=in_order([*findings_of(facts), *run_findings(fence, facts)]),
         summaries=summaries,
         idle_by_cause_ns=ledger.mean_causes(),
         residual_ns=ledger.largest_residual_ns or 0,

@@ -13,6 +13,9 @@ from fdprof.api_calls import plain_name
 from fdprof.capture import NONE, ApiKind, Capture, Evidence
 from fdprof.model import IntColumn
 
+# How many records before a wait are looked at: more than a loop has steps in flight.
+_RECORDS_TRIED = 64
+
 
 @dataclass(frozen=True, slots=True)
 class SyncSite:
@@ -200,16 +203,51 @@ def fences(capture: Capture, rows: IntColumn) -> tuple[IntColumn, IntColumn, Int
         np.where(record != NONE, sure, int(Evidence.UNKNOWN)),
         np.where((stream != NONE) | (kind == ApiKind.DEVICE_SYNC), int(Evidence.PROVED), int(Evidence.INFERRED)),
     )
-    # Without a link, the latest record of the thread's process before the wait is the likeliest guess.
     unlinked = np.flatnonzero(is_event & (record == NONE))
     if len(unlinked):
-        records = np.flatnonzero(capture.kinds(ApiKind.EVENT_RECORD))
-        process = capture.process_of_threads()[api["thread"]]
-        for one in np.unique(process[rows[unlinked]]).tolist():
-            mine = records[process[records] == one]
-            its = unlinked[process[rows[unlinked]] == one]
-            at = np.searchsorted(api["start_ns"][mine], api["start_ns"][rows[its]], side="left") - 1
-            known = at >= 0
-            before[its[known]] = api["start_ns"][mine[at[known]]]
-            evidence[its[known]] = int(Evidence.INFERRED)
+        guess = _likeliest_records(capture, rows[unlinked])
+        known = guess != NONE
+        before[unlinked[known]] = api["start_ns"][guess[known]]
+        evidence[unlinked[known]] = int(Evidence.INFERRED)
     return before, stream, evidence
+
+
+def _likeliest_records(capture: Capture, waits: IntColumn) -> IntColumn:
+    """Return for event waits without a link the record that each most likely waited for, -1 for none.
+
+    It is the latest record of the process before the wait whose preceding work had ended when the wait returned: a wait
+    cannot have been for work that still ran.  The latest record alone would make a wait that is one step late look like
+    one in the same step.
+    """
+    api = capture.api
+    result = np.full(len(waits), NONE, dtype=np.int64)
+    process = capture.process_of_threads()[api["thread"]]
+    records = np.flatnonzero(capture.kinds(ApiKind.EVENT_RECORD))
+    for one in np.unique(process[waits]).tolist():
+        mine = records[process[records] == one]
+        its = np.flatnonzero(process[waits] == one)
+        if not len(mine):
+            continue
+        done = _preceding_work_end(capture, mine)
+        returned = api["end_ns"][waits[its]] + capture.time_error_ns
+        at = np.searchsorted(api["start_ns"][mine], api["start_ns"][waits[its]], side="left") - 1
+        for _ in range(_RECORDS_TRIED):
+            at = at - ((at >= 0) & (done[at] > returned))
+        found = (at >= 0) & (done[at] <= returned)
+        result[its] = np.where(found, mine[at], NONE)
+    return result
+
+
+def _preceding_work_end(capture: Capture, records: IntColumn) -> IntColumn:
+    """Return when the device row that each record's thread issued last before it ended; 0 without one."""
+    api, device = capture.api, capture.device
+    result = np.zeros(len(records), dtype=np.int64)
+    issued = np.flatnonzero(device["api"] != NONE)
+    of_work = api["thread"][device["api"][issued]]
+    for thread in np.unique(api["thread"][records]).tolist():
+        mine = issued[of_work == thread]
+        mine = mine[np.argsort(device["api"][mine], kind="stable")]  # rows of API are in order of start
+        its = np.flatnonzero(api["thread"][records] == thread)
+        at = np.searchsorted(device["api"][mine], records[its], side="left") - 1
+        result[its] = np.where(at >= 0, np.append(device["end_ns"][mine], 0)[at], 0)
+    return result

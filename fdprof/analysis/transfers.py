@@ -43,7 +43,7 @@ class CaptureTransfer:
     wait_ns: float | None
     lag: float | None
     blocking_share: float  # of the calls: in how many the host waited for the copy
-    unawaited: int  # non-blocking copies to the host that no later wait of the capture covers
+    unawaited: int  # non-blocking copies to the host that no wait in the steps covers
     wait_after_ns: float | None  # median from the return of the copy's call to the begin of its wait
     evidence: Evidence
 
@@ -132,7 +132,7 @@ def _transfer(
         wait_ns=float((calls.end_ns - calls.start_ns)[fence].sum()) / count if len(fence) else None,
         lag=float((waited_in - issued_in)[both].mean()) if both.any() else (0.0 if blocking.any() else None),
         blocking_share=float(blocking.mean()) if len(call) else 0.0,
-        unawaited=int((to_host & ~waited & ~call_blocks & (work["api"][rows] != NONE)).sum()),
+        unawaited=int((to_host & (waited_in == NONE) & ~call_blocks & (work["api"][rows] != NONE)).sum()),
         wait_after_ns=float(np.median(after)) if len(after) else None,
         evidence=Evidence(int(evidence.min())) if len(evidence) else Evidence.UNKNOWN,
     )

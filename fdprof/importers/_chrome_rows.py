@@ -21,13 +21,11 @@ from fdprof.capture import (
     CopyDirection,
     Device,
     HostSide,
-    Names,
     RangeKind,
     Thread,
     WorkKind,
-    by_start,
-    join_calls,
 )
+from fdprof.columns import Names, by_start, join_calls
 from fdprof.importers._chrome import Event, Rows, Trace
 from fdprof.model import IntColumn, Table
 

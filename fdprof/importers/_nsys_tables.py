@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
+import adbc_driver_manager as adbc
+import adbc_driver_sqlite
 import pyarrow as pa
 import pyarrow.parquet as pq
-from adbc_driver_manager import dbapi
-from adbc_driver_sqlite import dbapi as sqlite_dbapi
 
 from fdprof.errors import InputError
 
@@ -75,8 +75,9 @@ class _SqliteTables:
                 self._tables = self._ordinary(connection)
             finally:
                 connection.close()
-            self._connection = sqlite_dbapi.connect(self._uri)
-        except (sqlite3.Error, dbapi.Error, OSError, UnicodeDecodeError) as error:
+            self._database = adbc_driver_sqlite.connect(self._uri)
+            self._connection = adbc.AdbcConnection(self._database)
+        except (sqlite3.Error, adbc.Error, OSError, UnicodeDecodeError) as error:
             raise self._unreadable(error) from error
 
     def names(self) -> list[str]:
@@ -89,11 +90,12 @@ class _SqliteTables:
         name = self._tables[table]
         wanted = ", ".join(_quoted(column) for column in columns)
         try:
-            with self._connection.cursor() as cursor:
-                cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_BATCH_ROWS)})
-                cursor.execute(f"SELECT {wanted} FROM main.{_quoted(name)}")
-                return cursor.fetch_arrow_table()
-        except (dbapi.Error, pa.ArrowException, OSError) as error:
+            with adbc.AdbcStatement(self._connection) as statement:
+                statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_BATCH_ROWS)})
+                statement.set_sql_query(f"SELECT {wanted} FROM main.{_quoted(name)}")
+                stream, _ = statement.execute_query()
+                return pa.RecordBatchReader._import_from_c(stream.address).read_all()
+        except (adbc.Error, pa.ArrowException, OSError) as error:
             raise self._unreadable(error, name) from error
 
     def _ordinary(self, connection: sqlite3.Connection) -> dict[str, str]:

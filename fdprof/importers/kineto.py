@@ -19,8 +19,8 @@ from fdprof.capture import (
     HostSide,
     RangeKind,
     WorkKind,
-    join_calls,
 )
+from fdprof.columns import join_calls
 from fdprof.importers import paddle_trace
 from fdprof.importers._chrome import Rows, Trace, is_json, is_paddle_head, read_trace
 from fdprof.importers._chrome_rows import (

@@ -10,6 +10,7 @@ from fdprof.errors import EnvironmentMissing, InputError
 from fdprof.importers.nsys import IMPORTER as NSYS
 from fdprof.importers.protocol import Progress
 
+_MAGIC = b"NVIDIA Tegra Profiler Report"
 _EXPORT = "nsys export --type sqlite --output {output} {report}"
 _TIMEOUT_S = 600
 
@@ -20,7 +21,7 @@ class NsysReportImporter:
     format = "Nsight Systems report (.nsys-rep), where nsys is on PATH to export it"
 
     def sniff(self, path: Path, head: bytes) -> bool:
-        return False
+        return head.startswith(_MAGIC)
 
     def read(self, path: Path, progress: Progress) -> Capture:
         nsys = shutil.which("nsys")

@@ -15,8 +15,8 @@ from fdprof.capture import (
     Capture,
     RangeKind,
     WorkKind,
-    join_calls,
 )
+from fdprof.columns import join_calls
 from fdprof.errors import InputError
 from fdprof.importers._chrome import Rows, Trace, is_paddle_head, read_trace
 from fdprof.importers._chrome_rows import (

@@ -59,12 +59,12 @@ def _outside(facts: Facts) -> Finding | None:
         return None
     return Finding(
         code=FindingCode.CAPTURE_CUT,
-        text=f"{percent(share)} of the device work that the steps issue runs outside all of them: the device is "
-        f"behind the host, and {len(facts.steps):,} steps are too few to show both",
+        text=f"{percent(share)} of the device work that the steps issue runs outside all of them: the host is far "
+        f"ahead of the device, and {len(facts.steps):,} steps do not show both",
         certainty=Evidence.PROVED,
         cost_ns_per_step=None,
         evidence={"share": share, "steps": len(facts.steps)},
-        advice="capture more steps of the loop in a row",
+        advice="capture more steps in a row; if that does not help, nothing in the loop waits for the device",
     )
 
 

@@ -5,11 +5,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fdprof.analysis.calls import Flags
+from fdprof.analysis.calls import ONE_STALL_NS, Flags
 from fdprof.analysis.facts import Facts
+from fdprof.analysis.intervals import inside
 from fdprof.analysis.sites import BETWEEN, OUTSIDE
-from fdprof.analysis.stalls import SyncSite
+from fdprof.analysis.stalls import SyncSite, fences
 from fdprof.analysis.transfers import CaptureTransfer
+from fdprof.api_calls import kind_of
 from fdprof.capture import NONE, ApiKind, Evidence
 from fdprof.finding import Finding, FindingCode
 from fdprof.units import us
@@ -34,6 +36,7 @@ def wait_findings(facts: Facts) -> list[Finding]:
     """Return the findings about how the step's thread waits."""
     found = [
         _pageable(facts),
+        _blocking_copies(facts),
         _uploads(facts),
         _fence_after_copy(facts),
         *_hidden(facts),
@@ -76,16 +79,45 @@ def _total(transfers: Sequence[CaptureTransfer]) -> tuple[float, float, float]:
 def _pageable(facts: Facts) -> Finding | None:
     transfers = _blocking_transfers(facts, _TO_HOST, "pageable")
     count, copy_ns, issue_ns = _total(transfers)
+    moving = (
+        f", in which the device moves their bytes for {us(copy_ns)} µs: the rest is waiting for the work before them"
+    )
+    if not facts.capture.traces_copies:
+        copies = [site for site in facts.stalls.sites if site.is_copy]
+        count, issue_ns = sum(site.per_step for site in copies), sum(site.blocked_ns for site in copies)
+        moving = ""
     cost = at_most(facts, issue_ns)
     if not is_worth(facts, cost, issue_ns):
         return None
     return Finding(
         code=FindingCode.PAGEABLE_DESTINATION,
-        text=f"{count:.2f} copies a step to pageable host memory hold the host for {us(issue_ns)} µs, in which the "
-        f"device moves their bytes for {us(copy_ns)} µs: the rest is waiting for the work before them",
+        text=f"{count:.2f} copies a step to pageable host memory hold the host for {us(issue_ns)} µs{moving}",
         certainty=Evidence.PROVED,
         cost_ns_per_step=cost,
-        evidence={"copies_per_step": count, "issue_ns": issue_ns, "copy_ns": copy_ns},
+        evidence={
+            "copies_per_step": count,
+            "issue_ns": issue_ns,
+            "copy_ns": copy_ns if facts.capture.traces_copies else None,
+        },
+        advice=FENCE,
+    )
+
+
+def _blocking_copies(facts: Facts) -> Finding | None:
+    """Copies to the host that block though their memory is not pageable, or not known."""
+    transfers = [t for t in _blocking_transfers(facts, _TO_HOST) if t.memory != "pageable"]
+    count, copy_ns, issue_ns = _total(transfers)
+    cost = at_most(facts, issue_ns)
+    if not is_worth(facts, cost, issue_ns):
+        return None
+    memory = ", ".join(sorted({transfer.memory for transfer in transfers}))
+    return Finding(
+        code=FindingCode.BLOCKING_COPY,
+        text=f"{count:.2f} blocking copies a step to host memory ({memory}) hold the host for {us(issue_ns)} µs, in "
+        f"which the device moves their bytes for {us(copy_ns)} µs",
+        certainty=Evidence.PROVED,
+        cost_ns_per_step=cost,
+        evidence={"copies_per_step": count, "issue_ns": issue_ns, "copy_ns": copy_ns, "memory": memory},
         advice=FENCE,
     )
 
@@ -109,30 +141,32 @@ def _uploads(facts: Facts) -> Finding | None:
 
 
 def _fence_after_copy(facts: Facts) -> Finding | None:
-    """A wait in the same step as its copy: what the host does between the two is all that overlaps."""
-    transfers = [
-        transfer
-        for transfer in facts.transfers
-        if transfer.direction == _TO_HOST
-        and transfer.blocking_share <= 0.5
-        and transfer.wait_ns is not None
-        and transfer.lag is not None
-        and transfer.lag < 0.5
-    ]
-    if not transfers:
+    """A wait in the same step as its copies: what the host does between the two is all that overlaps."""
+    steps, calls = facts.steps, facts.calls
+    waits = facts.calls_in_steps(calls.only_waits)
+    copies = facts.calls_in_steps(facts.capture.kinds(ApiKind.COPY) & ~calls.blocks)
+    if not len(waits) or not len(copies):
         return None
-    blocked = max(transfer.wait_ns or 0.0 for transfer in transfers)
+    before, _, evidence = fences(facts.capture, waits)
+    window = inside(steps.starts_ns, steps.ends_ns, calls.start_ns[waits])
+    # The last copy that the wait covers; a wait that is known for nothing, or is for another step's, is no such fence.
+    at = np.searchsorted(calls.start_ns[copies], before, side="left") - 1
+    issued = np.where(at >= 0, calls.start_ns[copies][at], NONE)
+    early = (at >= 0) & (inside(steps.starts_ns, steps.ends_ns, issued) == window) & (evidence != Evidence.UNKNOWN)
+    # Right behind a copy that it belongs to, as .item() does it, a wait is that copy's own and no fence of the step.
+    early &= calls.start_ns[waits] - calls.end_ns[copies][at] >= ONE_STALL_NS
+    blocked = facts.time_in(waits[early])
     cost = at_most(facts, blocked)
-    if not is_worth(facts, cost, blocked):
+    if not early.any() or not is_worth(facts, cost, blocked):
         return None
-    between = float(np.median([transfer.wait_after_ns or 0.0 for transfer in transfers]))
+    between = float(np.median((calls.start_ns[waits] - calls.end_ns[copies][at])[early]))
     return Finding(
         code=FindingCode.FENCE_AFTER_COPY,
-        text=f"the host waits for its copies in the step that issues them, {us(between)} µs after the last call that "
-        f"issues one, for {us(blocked)} µs (lag 0): only that much host work runs beside the device",
-        certainty=min((transfer.evidence for transfer in transfers), default=Evidence.UNKNOWN),
+        text=f"the host waits for its copies in the step that issues them, {us(between)} µs after the last of those "
+        f"calls, for {us(blocked)} µs (lag 0): only that much host work runs beside the device",
+        certainty=Evidence(int(evidence[early].min())),
         cost_ns_per_step=cost,
-        evidence={"wait_ns": blocked, "after_ns": between, "lag": 0},
+        evidence={"wait_ns": blocked, "after_ns": between, "lag": 0, "per_step": int(early.sum()) / len(steps)},
         advice=DEFER,
     )
 
@@ -141,7 +175,9 @@ def _hidden(facts: Facts) -> list[Finding]:
     found = []
     for site in facts.stalls.sites:
         inner = site.site.rsplit(BETWEEN, 1)[-1]
-        if _OPERATOR not in inner and _MEANT.search(inner):
+        # An engine's own event wait is no secret; a stream that is synchronised behind its back is.
+        is_event = kind_of(site.call) is ApiKind.EVENT_WAIT
+        if _OPERATOR not in inner and (is_event or _MEANT.search(inner)):
             continue
         cost = at_most(facts, site.blocked_ns)
         if not is_worth(facts, cost, site.blocked_ns):
@@ -212,12 +248,12 @@ def _no_fence(facts: Facts) -> Finding | None:
     unawaited = [transfer for transfer in facts.transfers if transfer.unawaited]
     count = sum(transfer.unawaited for transfer in unawaited)
     issued = sum(transfer.per_step for transfer in unawaited) * len(facts.steps)
-    # The last copies of a capture may be waited for after its end.
+    # The last copies of a loop are waited for behind it.
     if not unawaited or count < 0.5 * issued or facts.calls_in_steps(_kind(facts, ApiKind.EVENT_QUERY)).size:
         return None
     return Finding(
         code=FindingCode.NO_FENCE,
-        text=f"{count:,} of {issued:,.0f} copies to the host that do not block are followed by no wait in this capture",
+        text=f"{count:,} of {issued:,.0f} copies to the host that do not block are followed by no wait in the steps",
         certainty=Evidence.INFERRED,
         cost_ns_per_step=None,
         evidence={"copies": count},

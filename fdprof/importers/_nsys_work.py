@@ -1,0 +1,159 @@
+"""The device's side of an export: kernels, copies, memsets and graphs as rows of device work, and the devices."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from fdprof.capture import DEVICE, NONE, CopyDirection, Device, HostSide, WorkKind
+from fdprof.columns import by_start, join_calls
+from fdprof.importers._nsys_columns import MISSING, Columns, process_of
+from fdprof.model import IntColumn, Table
+
+_KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
+_MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"
+_MEMCPY_PEER = "CUPTI_ACTIVITY_KIND_MEMCPY2"
+_MEMSET = "CUPTI_ACTIVITY_KIND_MEMSET"
+_GRAPH = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+
+_MAX_DEVICES = 1 << 16
+
+# CUPTI's CUpti_ActivityMemcpyKind and CUpti_ActivityMemoryKind.
+_DIRECTION = {
+    1: CopyDirection.TO_DEVICE,
+    2: CopyDirection.TO_HOST,
+    3: CopyDirection.TO_DEVICE,
+    4: CopyDirection.TO_HOST,
+    5: CopyDirection.ON_DEVICE,
+    6: CopyDirection.ON_DEVICE,
+    7: CopyDirection.ON_DEVICE,
+    8: CopyDirection.ON_DEVICE,
+    9: CopyDirection.ON_HOST,
+    10: CopyDirection.BETWEEN_DEVICES,
+}
+_HOST_SIDE = {0: HostSide.PAGEABLE, 1: HostSide.PINNED, 4: HostSide.MANAGED}
+
+_COPY_NAMES = {
+    CopyDirection.UNKNOWN: "copy",
+    CopyDirection.TO_HOST: "copy device to host",
+    CopyDirection.TO_DEVICE: "copy host to device",
+    CopyDirection.ON_DEVICE: "copy on the device",
+    CopyDirection.BETWEEN_DEVICES: "copy between devices",
+    CopyDirection.ON_HOST: "copy on the host",
+}
+
+
+def device_work(
+    source: Columns, api_process: IntColumn, api_correlation: IntColumn
+) -> tuple[Table, tuple[Device, ...]]:
+    common = ["start", "end", "deviceId", "streamId", "correlationId"]
+    parts = []
+    for table, kind in (
+        (_KERNEL, WorkKind.KERNEL),
+        (_MEMCPY, WorkKind.COPY),
+        (_MEMCPY_PEER, WorkKind.COPY),
+        (_MEMSET, WorkKind.MEMSET),
+        (_GRAPH, WorkKind.GRAPH),
+    ):
+        names = ["shortName", "demangledName"] if kind is WorkKind.KERNEL else []
+        sizes = ["bytes", "copyKind", "srcKind", "dstKind"] if kind is WorkKind.COPY else []
+        sizes = ["bytes"] if kind is WorkKind.MEMSET else sizes
+        columns = source.read(table, common, optional=["globalPid", *names, *sizes])
+        if columns is None:
+            continue
+        columns = source.timed(columns, f"rows of {table}")
+        parts.append(_work(source, columns, kind))
+    if not parts:
+        return Table.of_rows(DEVICE, []), ()
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    processes = np.unique(api_process)
+    if (whole["process"] == MISSING).any():
+        if len(processes) > 1:
+            raise source.refuse(
+                f"device rows do not say which of {len(processes)} processes they belong to",
+                "export the report of one process",
+            )
+        whole["process"][whole["process"] == MISSING] = processes[0] if len(processes) else 0
+    api = join_calls(api_process, api_correlation, whole["process"], whole["correlation"])
+    # Distinct pairs by way of one number each: a card's number is small.
+    code = whole["process"] * _MAX_DEVICES + np.clip(whole["device"], 0, _MAX_DEVICES - 1)
+    known = np.unique(code)
+    cards = _device_names(source)
+    pairs = [divmod(pair, _MAX_DEVICES) for pair in known.tolist()]
+    devices = tuple(Device(process, number, cards.get((process, number))) for process, number in pairs)
+    columns = {**whole, "api": api, "device": np.searchsorted(known, code)}
+    del columns["process"], columns["correlation"]
+    return Table.of(DEVICE, by_start(columns)[0]), devices
+
+
+def _work(source: Columns, columns: dict[str, IntColumn], kind: WorkKind) -> dict[str, IntColumn]:
+    count = len(columns["start"])
+    direction = np.zeros(count, dtype=np.int64)
+    host_side = np.zeros(count, dtype=np.int64)
+    size = np.full(count, NONE, dtype=np.int64)
+    if kind is WorkKind.KERNEL:
+        name = source.named(columns["shortName"])
+        name = np.where(name == MISSING, source.named(columns["demangledName"]), name)
+        name = np.where(name == MISSING, source.names.index("(unnamed kernel)"), name)
+    elif kind is WorkKind.COPY:
+        direction = _mapped(columns["copyKind"], _DIRECTION)
+        host = np.where(direction == CopyDirection.TO_HOST, columns["dstKind"], columns["srcKind"])
+        is_host = (direction == CopyDirection.TO_HOST) | (direction == CopyDirection.TO_DEVICE)
+        host_side = np.where(is_host, _mapped(host, _HOST_SIDE), int(HostSide.UNKNOWN))
+        number = np.array([source.names.index(_COPY_NAMES[entry]) for entry in CopyDirection], dtype=np.int64)
+        name = number[direction]
+    else:
+        name = np.full(count, source.names.index("memset" if kind is WorkKind.MEMSET else "graph"))
+    if "bytes" in columns:
+        size = np.where(columns["bytes"] == MISSING, NONE, columns["bytes"])
+    process = columns["globalPid"]
+    return {
+        "kind": np.full(count, int(kind), dtype=np.int64),
+        "name": name,
+        "process": np.where(process == MISSING, MISSING, process_of(process)),
+        "device": columns["deviceId"],
+        "stream": columns["streamId"],
+        "start_ns": columns["start"],
+        "end_ns": columns["end"],
+        "correlation": columns["correlationId"],
+        "direction": direction,
+        "host_side": host_side,
+        "size_bytes": size,
+    }
+
+
+def _device_names(source: Columns) -> dict[tuple[int, int], str]:
+    """Return the card's name by process and the process's own number for it."""
+    gpus = source.read("TARGET_INFO_GPU", ["id"], text=["name"])
+    if gpus is None:
+        source.limits.append("no table TARGET_INFO_GPU: the devices have numbers and no names")
+        return {}
+    every = source.names.all()
+    names = {
+        gpu: every[name] for gpu, name in zip(gpus["id"].tolist(), gpus["name"].tolist(), strict=True) if name >= 0
+    }
+    used = source.read("TARGET_INFO_CUDA_DEVICE", ["gpuId", "cudaId", "pid"])
+    if used is None:
+        return {}
+    rows = zip(used["pid"].tolist(), used["cudaId"].tolist(), used["gpuId"].tolist(), strict=True)
+    return {(process, number): names[gpu] for process, number, gpu in rows if gpu in names}
+
+
+def default_streams(source: Columns, devices: Sequence[Device]) -> frozenset[tuple[int, int]]:
+    columns = source.read("TARGET_INFO_CUDA_CONTEXT_INFO", ["nullStreamId", "processId", "deviceId"])
+    if columns is None:
+        return frozenset()
+    number = {(device.process, device.device): index for index, device in enumerate(devices)}
+    rows = zip(
+        columns["processId"].tolist(), columns["deviceId"].tolist(), columns["nullStreamId"].tolist(), strict=True
+    )
+    return frozenset(
+        (number[(process, device)], stream) for process, device, stream in rows if (process, device) in number
+    )
+
+
+def _mapped(column: IntColumn, known: Mapping[int, int]) -> IntColumn:
+    """Return what each value stands for, 0 for one that is not known."""
+    result = np.zeros(len(column), dtype=np.int64)
+    for value, meaning in known.items():
+        result[column == value] = int(meaning)
+    return result
