@@ -115,8 +115,11 @@ def _links(block: Block, calls: dict[str, Any], first_call: int) -> dict[str, An
     waits = block.log.waits
     known = waits["value_step"] >= 0
     start, step = waits["start_ns"][known], waits["value_step"][known]
-    at = np.minimum(np.searchsorted(calls["start_ns"], start), len(calls["start_ns"]) - 1)
-    is_wait = (calls["start_ns"][at] == start) & (calls["kind"][at] == int(ApiKind.EVENT_WAIT))
+    # A wait is a call with the same start.  One row more, of no kind, is for those behind the last call.
+    at = np.searchsorted(calls["start_ns"], start)
+    is_wait = (np.append(calls["start_ns"], NONE)[at] == start) & (
+        np.append(calls["kind"], NONE)[at] == int(ApiKind.EVENT_WAIT)
+    )
     steps = len(block.log.step_starts_ns)
     record = np.full(steps + 1, NONE, dtype=np.int64)
     rows = np.flatnonzero(calls["kind"] == int(ApiKind.EVENT_RECORD))

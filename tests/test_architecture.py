@@ -89,6 +89,9 @@ def test_units_import_nothing():
         ("rich", ("fdprof.cli", "fdprof.reports.terminal")),
         ("typer", ("fdprof.cli", "fdprof.__main__")),
         ("nvtx", ("fdprof.recorder",)),
+        ("msgspec", ("fdprof.importers._chrome",)),
+        ("adbc_driver_sqlite", ("fdprof.importers._nsys_tables",)),
+        ("sqlite3", ("fdprof.importers._nsys_tables",)),
     ],
 )
 def test_a_library_is_imported_only_where_it_belongs(library, allowed):
@@ -103,13 +106,27 @@ def test_paddle_pandas_and_nvtx_are_imported_somewhere():
     assert "fdprof.recorder" in _importers("nvtx")
 
 
+def test_the_capture_imports_only_the_model_and_below():
+    """The columnar record knows no format and does no I/O."""
+    assert {"fdprof.model"} == _own_imports("fdprof.capture")
+    assert not {"pathlib", "os", "io", "json", "sqlite3", "pyarrow", "msgspec"} & _imports("fdprof.capture")
+
+
+@pytest.mark.parametrize("name", sorted(name for name in MODULES if _in(name, "fdprof.importers")))
+def test_importers_know_records_and_neither_analysis_nor_what_runs(name):
+    """A format is read into a Capture, and nothing is concluded there."""
+    closed = ("fdprof.analysis", "fdprof.backends", "fdprof.modes", "fdprof.session", "fdprof.cli", "fdprof.reports")
+    assert [] == sorted(imported for imported in _own_imports(name) if _in(imported, *closed))
+
+
 ANALYSIS = sorted(name for name in MODULES if _in(name, "fdprof.analysis"))
 
 
 @pytest.mark.parametrize("name", ANALYSIS)
 def test_analysis_imports_only_records_units_errors_and_itself(name):
     """Analysis is a function of records."""
-    assert [] == _outside(_own_imports(name), "fdprof.analysis", "fdprof.model", "fdprof.units", "fdprof.errors")
+    records = ("fdprof.model", "fdprof.capture", "fdprof.finding", "fdprof.api_calls", "fdprof.run_capture")
+    assert [] == _outside(_own_imports(name), "fdprof.analysis", "fdprof.units", "fdprof.errors", *records)
 
 
 @pytest.mark.parametrize("name", ANALYSIS)

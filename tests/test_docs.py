@@ -11,7 +11,7 @@ from fdprof import plugins
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-COMMANDS = ("run", "compare", "report", "scenarios", "modes", "hazards", "doctor")
+COMMANDS = ("run", "compare", "analyze", "report", "scenarios", "modes", "hazards", "doctor")
 
 
 @pytest.mark.parametrize("name", [*plugins.names("modes"), *plugins.names("scenarios"), *plugins.names("backends")])

@@ -13,7 +13,7 @@ from fdprof.analysis.hazards import find_hazards
 from fdprof.analysis.ledger import ledger_of
 from fdprof.analysis.run_times import COUNTED, TIME_COLUMNS, RunTimes, run_times_of, steps_of
 from fdprof.analysis.stalls import stalls_of
-from fdprof.analysis.stats import summarize
+from fdprof.analysis.stats import NOTHING, summarize
 from fdprof.errors import NotComparable
 from fdprof.finding import Finding
 from fdprof.model import (
@@ -69,11 +69,11 @@ class RunResult:
 
     run: Run
     times: RunTimes
-    facts: Facts  # of the counted steps, by the one ledger that captures have too
+    facts: Facts | None  # of the counted steps, by the ledger that captures have too; None without such steps
     findings: tuple[Finding, ...]
     summaries: dict[str, Summary]
-    idle_by_cause_ns: dict[str, float]  # mean per counted step, the largest first
-    residual_ns: int
+    idle_by_cause_ns: dict[str, float] | None  # mean per counted step, the largest first
+    residual_ns: int | None  # the largest of any step; not 0 is a bug
     efficiency: float | None  # limit / mean step; None when the tokens are wrong: steps that skip a wait are no steps
     values: int
     values_right: int
@@ -100,10 +100,9 @@ def result_of(run: Run) -> RunResult:
     times = run_times_of(run)
     counted_steps = times.step[times.part == COUNTED]
     summaries = {name: summarize(times.counted(name), counted_steps) for name in TIME_COLUMNS}
-    facts = _facts(run, times)
-    ledger = facts.ledger
+    facts = _facts(run, times) if len(counted_steps) else None
     for name in LEDGER_ONLY:
-        summaries[name] = summarize(getattr(ledger, name), counted_steps)
+        summaries[name] = NOTHING if facts is None else summarize(getattr(facts.ledger, name), counted_steps)
     fence = fence_of(run)
     checks = [block.tokens for block in run.blocks]
     mean = summaries["window_ns"].mean
@@ -112,10 +111,10 @@ def result_of(run: Run) -> RunResult:
         run=run,
         times=times,
         facts=facts,
-        findings=in_order([*findings_of(facts), *run_findings(fence, facts)]),
+        findings=() if facts is None else in_order([*findings_of(facts), *run_findings(fence, facts)]),
         summaries=summaries,
-        idle_by_cause_ns=ledger.mean_causes(),
-        residual_ns=ledger.largest_residual_ns or 0,
+        idle_by_cause_ns=None if facts is None else facts.ledger.mean_causes(),
+        residual_ns=None if facts is None else facts.ledger.largest_residual_ns,
         efficiency=run.limit_ns / mean if is_right and mean is not None else None,
         values=sum(check.values for check in checks),
         values_right=sum(check.right for check in checks),

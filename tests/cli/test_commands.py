@@ -26,12 +26,21 @@ def test_json_on_standard_output_has_the_keys_of_the_contract(run_cli):
     document = json.loads(run_cli("run", "stop_flag", "--json", *SMALL).stdout)
     assert (1, "run", "sim", 20) == tuple(document[key] for key in ("schema_version", "kind", "source", "steps"))
     assert document["simulated"]
-    assert document["idle_by_cause_ns"] is None
-    assert document["ledger"]["mean"]["harmful_wait_ns"] is None
     assert document["transfers"][0]["copy_ns"] is None
     assert document["transfers"][0]["size_bytes"] == 4 * 8
     mean = document["ledger"]["mean"]
     assert mean["window_ns"] == mean["device_busy_ns"] + mean["device_idle_ns"]
+
+
+def test_the_idle_time_of_a_run_has_causes_that_sum_to_it(run_cli):
+    """The same ledger as for captures: residual 0, and what waits starved the device for is the cause `blocked`."""
+    document = json.loads(run_cli("run", "stop_flag", "--mode", "sync", "--json", *SMALL).stdout)
+    mean, causes = document["ledger"]["mean"], document["idle_by_cause_ns"]
+    assert 0 == document["residual_ns"]
+    assert mean["device_idle_ns"] == pytest.approx(sum(causes.values()), rel=1e-12)
+    assert causes["blocked"] == mean["harmful_wait_ns"] > 0
+    assert mean["host_blocked_ns"] == pytest.approx(mean["harmful_wait_ns"] + mean["harmless_wait_ns"], rel=1e-12)
+    assert "pageable-destination" in [finding["code"] for finding in document["findings"]]
 
 
 def test_sync_has_no_fence_wait_and_says_null(run_cli):
@@ -467,9 +476,10 @@ def test_a_run_saved_in_the_first_format_is_still_read(run_cli):
         (folder / "block-000" / f"{name}.parquet").unlink()
     again = run_cli("report", str(folder))
     assert 0 == again.exit_code
-    # Without the waits there is nothing to say of them; all else is as it was.
-    kept = [line for line in done.stdout.splitlines() if not line.startswith(("waits:", "kernel's end:"))]
-    assert kept == [line for line in again.stdout.splitlines() if not line.startswith("waits:")]
+    # Without the waits there is nothing to say of them; all else, findings about waits aside, is as it was.
+    kept, left = (text.split("findings")[0].splitlines() for text in (done.stdout, again.stdout))
+    kept = [line for line in kept if not line.startswith(("waits:", "kernel's end:"))]
+    assert kept == [line for line in left if not line.startswith("waits:")]
 
 
 def test_a_fault_that_finds_nothing_to_do_is_no_clean_bill(run_cli):

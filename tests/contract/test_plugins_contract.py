@@ -10,6 +10,7 @@ from fdprof.scenarios.protocol import Scenario
 from fdprof import plugins
 from fdprof.backends.protocol import Backend
 from fdprof.faults.protocol import Fault
+from fdprof.importers.protocol import Importer
 from fdprof.model import Group, HazardCode, Memory
 from fdprof.modes.protocol import Mode
 from fdprof.params import LoopParams
@@ -120,3 +121,23 @@ def test_every_plugin_file_says_what_it_is_in_its_docstring(kind):
     for name in plugins.names(kind):
         plugin = plugins.load(kind, name)
         assert inspect.getdoc(plugin if inspect.isclass(plugin) else type(plugin))
+
+
+@pytest.mark.parametrize("name", plugins.names("importers"))
+def test_an_importer_names_its_format_and_takes_the_calls_of_the_protocol(name):
+    """A message can say what is read, and a file of another kind is left to the others."""
+    importer = plugins.load("importers", name)
+    assert isinstance(importer.format, str) and importer.format
+    for method in _methods(Importer):
+        expected = list(inspect.signature(getattr(Importer, method)).parameters)[1:]
+        assert expected == list(inspect.signature(getattr(importer, method)).parameters)
+
+
+@pytest.mark.parametrize("name", plugins.names("importers"))
+def test_an_importer_does_not_take_what_is_no_capture(name, tmp_path):
+    """Empty heads, text, other binaries and folders of something else belong to nobody."""
+    importer = plugins.load("importers", name)
+    (tmp_path / "notes.txt").write_text("notes", encoding="utf-8")
+    assert not importer.sniff(tmp_path, b"")
+    for head in (b"", b"notes", bytes(range(256))):
+        assert not importer.sniff(tmp_path / "notes.txt", head)
