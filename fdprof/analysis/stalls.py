@@ -16,6 +16,8 @@ from fdprof.model import IntColumn
 # How many records before a wait are looked at: more than a loop has steps in flight.
 _RECORDS_TRIED = 64
 
+_BEFORE_ALL = np.iinfo(np.int64).min
+
 
 @dataclass(frozen=True, slots=True)
 class SyncSite:
@@ -207,7 +209,8 @@ def fences(capture: Capture, rows: IntColumn) -> tuple[IntColumn, IntColumn, Int
     if len(unlinked):
         guess = _likeliest_records(capture, rows[unlinked])
         known = guess != NONE
-        before[unlinked[known]] = api["start_ns"][guess[known]]
+        # An event that was recorded before the capture began, say, guards nothing in it.
+        before[unlinked] = np.where(known, np.append(api["start_ns"], 0)[guess], _BEFORE_ALL)
         evidence[unlinked[known]] = int(Evidence.INFERRED)
     return before, stream, evidence
 
