@@ -207,7 +207,9 @@ def fences(capture: Capture, rows: IntColumn) -> tuple[IntColumn, IntColumn, Int
     )
     unlinked = np.flatnonzero(is_event & (record == NONE))
     if len(unlinked):
-        guess = _likeliest_records(capture, rows[unlinked])
+        # A tool that links other waits would have linked these, if their records were in the capture.
+        links_none = not (links["record"] != NONE).any()
+        guess = _likeliest_records(capture, rows[unlinked]) if links_none else np.full(len(unlinked), NONE)
         known = guess != NONE
         # An event that was recorded before the capture began, say, guards nothing in it.
         before[unlinked] = np.where(known, np.append(api["start_ns"], 0)[guess], _BEFORE_ALL)
@@ -220,7 +222,9 @@ def _likeliest_records(capture: Capture, waits: IntColumn) -> IntColumn:
 
     It is the latest record of the process before the wait whose preceding work had ended when the wait returned: a wait
     cannot have been for work that still ran.  The latest record alone would make a wait that is one step late look like
-    one in the same step.
+    one in the same step.  A wait that began when that work had ended already tells nothing, and one may end on it by
+    chance: a loop waits equally late in every step, so each is taken to be as many records late as half of those that
+    tell are at least.
     """
     api = capture.api
     result = np.full(len(waits), NONE, dtype=np.int64)
@@ -233,11 +237,15 @@ def _likeliest_records(capture: Capture, waits: IntColumn) -> IntColumn:
             continue
         done = _preceding_work_end(capture, mine)
         returned = api["end_ns"][waits[its]] + capture.time_error_ns
-        at = np.searchsorted(api["start_ns"][mine], api["start_ns"][waits[its]], side="left") - 1
+        latest = np.searchsorted(api["start_ns"][mine], api["start_ns"][waits[its]], side="left") - 1
+        at = latest
         for _ in range(_RECORDS_TRIED):
             at = at - ((at >= 0) & (done[at] > returned))
         found = (at >= 0) & (done[at] <= returned)
-        result[its] = np.where(found, mine[at], NONE)
+        tells = found & (done[at] > api["start_ns"][waits[its]])
+        late = int(np.median((latest - at)[tells])) if tells.any() else 0
+        at = np.minimum(at, latest - late)
+        result[its] = np.where((at >= 0) & found, mine[at], NONE)
     return result
 
 

@@ -114,8 +114,8 @@ def test_an_export_gives_exactly_what_an_independent_reading_gives(export, name)
 def test_the_run_and_the_export_of_one_process_agree(export, mode):
     """The same steps, seen by fdprof's recorder and by Nsight Systems at once.
 
-    Windows differ by where the step's start is read, nine in ten within 3 µs and 1 µs in the median.  The device is busy
-    longer in the export by the copies, which a run cannot see, and by what a kernel takes around its own stamps.
+    Windows differ by where the step's start is read, nine in ten within 3 µs and 1 µs in the median.  The device is
+    busy longer in the export by the copies, which a run cannot see, and by what a kernel takes around its own stamps.
     """
     run, traced = result_of(DATA / f"stop_flag_{mode}.run"), result_of(export(f"stop_flag_{mode}"))
     windows = run.facts.ledger.window_ns - traced.facts.ledger.window_ns
