@@ -1,6 +1,7 @@
 """README and help say what is true: names, commands, and the output that the README shows."""
 
 # ruff: noqa: SIM300
+import gzip
 import re
 import shlex
 from pathlib import Path
@@ -40,8 +41,10 @@ def _examples():
 @pytest.mark.parametrize("line", _examples())
 def test_every_example_of_the_readme_runs_on_the_simulator(run_cli, line):
     """Exit 0, or 5 for what is wrong on purpose and must be caught."""
-    arguments = [str(ROOT / word) if word.endswith(".py") else word for word in shlex.split(line)[1:]]
+    arguments = [str(ROOT / word) if "/" in word and (ROOT / word).exists() else word for word in shlex.split(line)[1:]]
     Path("runs").mkdir()
+    export = ROOT / "tests" / "data" / "h200-2026-11-30" / "stop_flag_async.nsys.sqlite.gz"
+    Path("runs", "capture.sqlite").write_bytes(gzip.decompress(export.read_bytes()))
     if arguments[0] in ("run", "compare"):
         arguments += ["--backend", "sim"]
     assert (5 if "unfenced" in line or "--fault" in line else 0) == run_cli(*arguments).exit_code
@@ -64,6 +67,15 @@ def _shown(marker):
 def test_the_output_on_the_first_screen_is_what_the_command_prints(run_cli):
     """The simulator is deterministic, so the README can be exact."""
     assert _shown("compare") == run_cli("compare", "sync", "async", "--backend", "sim").stdout
+
+
+def test_the_capture_in_the_readme_is_analyzed_as_shown(run_cli, monkeypatch):
+    """The file is in the repository, so the README can be exact; it stops where the longest steps begin."""
+    line = next(line for line in _examples() if line.startswith("fdprof analyze") and "--steps" in line)
+    monkeypatch.chdir(ROOT)
+    shown = _shown("analyze")
+    assert shown.endswith("\n...\n")
+    assert run_cli(*shlex.split(line)[1:]).stdout.startswith(shown.removesuffix("...\n"))
 
 
 def test_the_caught_control_is_what_the_command_prints(run_cli):

@@ -63,9 +63,10 @@ def _where(facts: Facts) -> str:
     blocked = float(facts.ledger.host_blocked_ns.mean())
     most = [(name, ns) for name, ns in facts.ledger.mean_causes().items() if name != CAUSE_NAMES[BLOCKED]][:2]
     rest = " and ".join(f"{us(ns)} µs {_in_words(name)}" for name, ns in most if ns)
+    behind = ", pushed behind the wait" if blocked and most and most[0][0].startswith(HOST_PREFIX) else ""
     return (
-        f"The host is blocked {us(blocked)} µs a step and that alone starves the device for {us(harmful_ns)} µs; "
-        f"most of the idle is {rest}, which runs after the wait instead of beside the device."
+        f"The host is blocked {us(blocked)} µs a step, and that starves the device for {us(harmful_ns)} µs; "
+        f"most of the other idle is {rest}{behind}."
     )
 
 
