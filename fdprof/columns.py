@@ -68,5 +68,10 @@ def _keys(
 
 def by_start(columns: Mapping[str, npt.NDArray[Any]]) -> tuple[dict[str, npt.NDArray[Any]], IntColumn]:
     """Return the columns in order of start, the longer first, and the order."""
-    order = np.lexsort((-columns["end_ns"].astype(np.int64), columns["start_ns"]))
+    start, end = columns["start_ns"], columns["end_ns"]
+    falls = start[1:] < start[:-1]
+    ties = (start[1:] == start[:-1]) & (end[1:] > end[:-1])
+    if not (falls | ties).any():  # as most tools write them
+        return dict(columns), np.arange(len(start), dtype=np.int64)
+    order = np.lexsort((-end.astype(np.int64), start))
     return {name: column[order] for name, column in columns.items()}, order.astype(np.int64)

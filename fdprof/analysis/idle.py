@@ -79,27 +79,34 @@ def idle_of(capture: Capture, calls: Calls, device_rows: IntColumn, thread: int,
     queued_from = np.clip(issued, gap_start, gap_end)
     rows = calls.of_thread(thread)
     api_start, api_end = capture.api["start_ns"][rows], capture.api["end_ns"][rows]
-    blocked = merged(*_chosen(api_start, api_end, calls.blocks[rows]))
+    waits = _chosen(api_start, api_end, calls.blocks[rows])
+    blocked = merged(*waits)
     allocate = merged(*_chosen(api_start, api_end, calls.allocates[rows]))
     any_call = merged(api_start, api_end)
     labels = (capture.ranges["thread"] == thread) & (capture.ranges["kind"] != RangeKind.FRAME)
     ranges = Nesting(capture.ranges["start_ns"][labels], capture.ranges["end_ns"][labels])
     label, range_names = _labels(capture, capture.ranges["name"][labels])
 
-    edges = [gap_start, gap_end, queued_from, starts_ns, ends_ns, *blocked, *allocate, *any_call]
-    edges += [capture.ranges["start_ns"][labels], capture.ranges["end_ns"][labels]]
-    at = distinct(np.concatenate(edges))
-    start, end = at[:-1], at[1:]
-    window, gap = inside(starts_ns, ends_ns, start), inside(gap_start, gap_end, start)
-    idle = (window != NONE) & (gap != NONE)
-    start, end, window, gap = start[idle], end[idle], window[idle], gap[idle]
+    # A gap is cut where the work that ends it was issued, where a call or a range begins or ends, and at the windows.
+    # Waits that touch are two waits, so theirs are the unmerged ends.
+    cuts = np.concatenate((*waits, *allocate, *any_call, *ranges.edges(), starts_ns, ends_ns, queued_from))
+    within = inside(gap_start, gap_end, cuts) != NONE
+    start = distinct(np.concatenate((gap_start, cuts[within])))
+    gap = inside(gap_start, gap_end, start)
+    end = np.minimum(np.append(start[1:], gap_end[-1:]), gap_end[gap])
+    window = inside(starts_ns, ends_ns, start)
+    counted = window != NONE
+    start, end, window, gap = start[counted], end[counted], window[counted], gap[counted]
 
-    cause = np.where(inside(*any_call, start) != NONE, LAUNCH, HOST)
-    cause = np.where(inside(*allocate, start) != NONE, ALLOCATE, cause)
-    cause = np.where(inside(*blocked, start) != NONE, BLOCKED, cause)
-    cause = np.where(start >= queued_from[gap], QUEUED, cause)
-    cause = np.where(_lacks_work(calls, thread, gap, start, end, cause), NOT_CAPTURED, cause)
+    cause = np.full(len(start), QUEUED)
     name = np.zeros(len(start), dtype=np.int64)
+    rest = np.flatnonzero(start < queued_from[gap])
+    at = start[rest]
+    judged = np.where(inside(*any_call, at) != NONE, LAUNCH, HOST)
+    judged = np.where(inside(*allocate, at) != NONE, ALLOCATE, judged)
+    cause[rest] = np.where(inside(*blocked, at) != NONE, BLOCKED, judged)
+    lacks_work = _lacks_work(calls, thread, start, cause, gap_start[gap], gap_end[gap], queued_from[gap])
+    cause = np.where(lacks_work, NOT_CAPTURED, cause)
     of_host = cause == HOST
     name[of_host] = np.append(label, 0)[ranges.innermost(start[of_host])]
     return Idle(start, end, window, cause, name, range_names)
@@ -134,8 +141,10 @@ def _gaps(capture: Capture, rows: IntColumn, first: int, last: int) -> tuple[Ns,
     gap_start, gap_end = gaps(busy_start, busy_end, low, high)
     call = device["api"][rows]
     returned = np.where(call != NONE, np.append(api["end_ns"], _NEVER)[call], _NEVER)
-    order = np.lexsort((returned, start))  # of several that begin together, the one issued first ended the gap
-    start, returned = start[order], returned[order]
+    # Rows come by start.  Of several that begin together, the one issued first ended the gap.
+    first_of = np.flatnonzero(np.append(start[:1] == start[:1], start[1:] != start[:-1]))
+    if len(first_of) < len(start):
+        start, returned = start[first_of], np.minimum.reduceat(returned, first_of)
     at = np.searchsorted(start, gap_end, side="left")
     known = at < len(start)
     ended = known & (np.append(start, 0)[np.minimum(at, len(start))] == gap_end)
@@ -143,9 +152,11 @@ def _gaps(capture: Capture, rows: IntColumn, first: int, last: int) -> tuple[Ns,
 
 
 def _lacks_work(
-    calls: Calls, thread: int, gap: IntColumn, start: Ns, end: Ns, cause: IntColumn
+    calls: Calls, thread: int, start: Ns, cause: IntColumn, gap_start: Ns, gap_end: Ns, issued: Ns
 ) -> npt.NDArray[np.bool_]:
     """Return which stretches lie in a wait that ended on work without a device row.
+
+    `gap_start` and `gap_end` are the gap of each stretch, `issued` when the work that ends it had been issued.
 
     Either the last work issued before the wait has no device row (proved), or the host waits, the device is idle, and
     neither a start latency nor a wake-up lasts that long.
@@ -159,10 +170,11 @@ def _lacks_work(
     # A copy that blocks moves its bytes through host memory before and after its device row; only what it had already
     # queued can be said to wait.
     is_idle_wait = (wait != NONE) & ((cause == QUEUED) | ((cause == BLOCKED) & calls.only_waits[rows][wait]))
-    # Stretches are in order of time, so those of one gap and one wait are neighbours.
-    piece = np.cumsum(np.append(True, (gap[1:] != gap[:-1]) | (wait[1:] != wait[:-1]))) - 1
-    length = np.bincount(piece, weights=np.where(is_idle_wait, end - start, 0))
-    return np.asarray(lacks | (is_idle_wait & (length[piece] > MAX_START_LATENCY_NS)))
+    # How long the host waits in the whole gap, and not in a window's part of it.
+    begin = np.where(calls.only_waits[rows], wait_start, _NEVER)[wait]
+    begin = np.maximum(np.minimum(begin, np.maximum(wait_start[wait], issued)), gap_start)
+    idle_wait = np.minimum(wait_end[wait], gap_end) - begin
+    return np.asarray(lacks | (is_idle_wait & (idle_wait > MAX_START_LATENCY_NS)))
 
 
 def _chosen(starts: Ns, ends: Ns, chosen: npt.NDArray[np.bool_]) -> tuple[Ns, Ns]:

@@ -5,6 +5,9 @@ import numpy.typing as npt
 
 Ns = npt.NDArray[np.int64]
 
+# From this many times an interval on, `inside` searches the other way round.
+_MANY = 8
+
 
 def merged(starts: Ns, ends: Ns) -> tuple[Ns, Ns]:
     """Return the union of the intervals as sorted, disjoint intervals; touching ones are joined, empty ones dropped."""
@@ -12,8 +15,10 @@ def merged(starts: Ns, ends: Ns) -> tuple[Ns, Ns]:
     starts, ends = starts[keep], ends[keep]
     if not len(starts):
         return starts, ends
-    order = np.argsort(starts, kind="stable")
-    starts, ends = starts[order], np.maximum.accumulate(ends[order])
+    if (starts[1:] < starts[:-1]).any():
+        order = np.argsort(starts, kind="stable")
+        starts, ends = starts[order], ends[order]
+    ends = np.maximum.accumulate(ends)
     opens = np.concatenate(([True], starts[1:] > ends[:-1]))
     closes = np.concatenate((opens[1:], [True]))
     return starts[opens], ends[closes]
@@ -39,8 +44,11 @@ def _covered_before(starts: Ns, ends: Ns, times: Ns) -> Ns:
 
 
 def distinct(times: Ns) -> Ns:
-    """Return the times sorted, each once.  Sorting is several times faster here than numpy.unique's hashing."""
-    times = np.sort(times)
+    """Return the times sorted, each once.
+
+    numpy.unique hashes first, which is several times slower here; a stable sort profits from parts that are sorted.
+    """
+    times = np.sort(times, kind="stable")
     return times[np.append(True, times[1:] != times[:-1])] if len(times) else times
 
 
@@ -56,7 +64,12 @@ def inside(starts: Ns, ends: Ns, times: Ns) -> Ns:
     """Return for each time the index of the disjoint, sorted interval that holds it, -1 for none."""
     if not len(starts):
         return np.full(len(times), -1, dtype=np.int64)
-    index = np.searchsorted(starts, times, side="right") - 1
+    if len(times) > _MANY * len(starts) and not (times[1:] < times[:-1]).any():
+        # Where the intervals begin among the times, instead of the other way round: few searches for many times.
+        begins = np.searchsorted(times, starts, side="left")
+        index = np.repeat(np.arange(-1, len(starts)), np.diff(begins, prepend=0, append=len(times)))
+    else:
+        index = np.searchsorted(starts, times, side="right") - 1
     return np.where((index >= 0) & (times < ends[np.maximum(index, 0)]), index, -1)
 
 
@@ -83,6 +96,10 @@ class Nesting:
         open_ = last + 1 - np.searchsorted(self._sorted_ends, times, side="right")
         found = self._last_of_depth(open_ - 1, last)
         return np.where(open_ > 0, self._owner_of(found), -1)
+
+    def edges(self) -> tuple[Ns, Ns]:
+        """Return where the innermost interval may change."""
+        return self._starts, self._ends
 
     def parents(self) -> Ns:
         """Return the interval around each, -1 for none and for the empty ones; only where they are nested."""

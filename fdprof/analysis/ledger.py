@@ -154,16 +154,17 @@ def _launches(
     issued = device["api"][rows]
     known = issued != NONE
     rows, issued = rows[known], issued[known]
-    # A graph's nodes have one launch: its first row tells how far ahead it was.
-    _, first = np.unique(issued, return_index=True)
     mine = calls.thread[issued] == steps.thread
-    window = np.where(mine, inside(steps.starts_ns, steps.ends_ns, api["start_ns"][issued]), NONE)
+    of_call = inside(steps.starts_ns, steps.ends_ns, api["start_ns"])
+    window = np.where(mine, of_call[issued], NONE)
     count = len(steps)
-    lead, number = np.zeros(count), np.zeros(count)
-    one, its = rows[first], window[first]
-    counted = its != NONE
-    np.add.at(lead, its[counted], (device["start_ns"][one] - api["end_ns"][issued[first]])[counted])
-    np.add.at(number, its[counted], 1)
+    # A graph's nodes have one launch: its first row tells how far ahead it was.
+    first = np.full(len(api), NONE, dtype=np.int64)
+    first[issued[::-1]] = rows[::-1]
+    its = np.flatnonzero((first != NONE) & (of_call != NONE) & (calls.thread == steps.thread))
+    ahead = device["start_ns"][first[its]] - api["end_ns"][its]
+    lead = np.bincount(of_call[its], weights=ahead, minlength=count)
+    number = np.bincount(of_call[its], minlength=count)
     lead_ns = np.where(number > 0, lead / np.maximum(number, 1), np.nan)
     last_end = np.full(count, np.iinfo(np.int64).min)
     np.maximum.at(last_end, window[window != NONE], device["end_ns"][rows][window != NONE])

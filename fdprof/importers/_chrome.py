@@ -294,6 +294,8 @@ def _guarded(path: Path, parse: Callable[[], Top]) -> Top:
         raise InputError(f"{path} is too large: its events do not fit in memory", _SHORTER) from error
     except ArithmeticError as error:
         raise InputError(f"{path} has a number that is out of all range", AGAIN) from error
+    except UnicodeEncodeError as error:  # of msgspec.convert, where such a text stands for an object or a list
+        raise InputError(f"{path} is no chrome trace: half a UTF-16 pair where an object is expected", AGAIN) from error
 
 
 def _parsed_by_json(path: Path, data: Data) -> Top:
@@ -372,7 +374,8 @@ def _problem(key: str, value: Any) -> str | None:
     if value is None:
         return f"has no {key}"
     if type(value) not in (int, float, Decimal):
-        return f"has the {key} {value!r:.40}, which is no number"
+        shown = repr(value[:40]) if isinstance(value, str) else f"of type {type(value).__name__}"
+        return f"has the {key} {shown:.40}, which is no number"
     if value != value or value in (float("inf"), float("-inf")):
         return f"has the {key} {value}"
     if value < 0:

@@ -36,8 +36,8 @@ MAX_NAME = 10_000
 
 _INT64 = 2**63
 _NO_ID = 0xFFFFFFFF  # CUPTI's "none" of a stream or event id
-# 868, "868", "868(C++)", "stream 7"
-_ID = re.compile(r"\s*(?:stream )?\s*(-?\d{1,18})\s*(?:\(.*\))?\s*", re.ASCII | re.DOTALL)
+# 868, "868", "868(C++)", "stream 7"; no two parts may match the same blanks, or long ones would take for ever
+_ID = re.compile(r"(?:stream\s+)?(-?\d{1,18})\s*(?:\(.*\))?", re.ASCII | re.DOTALL)
 _SIDE_OF_THREAD = re.compile(r"\((?:C\+\+|Python)\)$")  # Paddle names each host thread twice
 _CUDA_NULL_STREAM, _HIP_NULL_STREAM = 7, 0
 
@@ -61,7 +61,7 @@ _HOST_SIDES = {"pageable": HostSide.PAGEABLE, "pinned": HostSide.PINNED, "manage
 def integer(value: Any) -> int:
     """Return the whole number that a field holds as a number or as text; -1 for anything else."""
     if type(value) is str:
-        found = _ID.fullmatch(value)
+        found = _ID.fullmatch(value.strip())
         return int(found[1]) if found else NONE
     if type(value) is int or (type(value) in (float, Decimal) and -_INT64 < value < _INT64 and value == int(value)):
         return int(value) if -_INT64 < value < _INT64 else NONE
@@ -130,6 +130,9 @@ class Assembler:
                         _SIDE_OF_THREAD.sub("", name.strip())
                     )
         self._device_names = _device_names(trace)
+        names = set(self._device_names.values())
+        # ROCm numbers the devices of the events otherwise than those of the header: cards of one kind have one name.
+        self._any_device_name = names.pop() if len(names) == 1 else ""
 
     def named(self, texts: Sequence[str | None], change: Callable[[str], str] = clean) -> npt.NDArray[np.int32]:
         """Return the numbers of names."""
@@ -193,12 +196,19 @@ class Assembler:
         column = next((column for column in columns if len(column)), np.zeros(0, dtype=np.int64))
         found, counts = np.unique(column, return_counts=True)
         frequent = found[np.argsort(-counts, kind="stable")]
-        host = np.full(len(correlation), frequent[0] if len(frequent) else NONE, dtype=np.int64)
-        if len(calls.process) and len(frequent) > 1:
-            for process in reversed(frequent.tolist()):
-                known = calls.table["correlation"][calls.process == process]
-                host[np.isin(correlation, known[known >= 0])] = process
-        return host
+        if len(frequent) < 2 or not len(calls.process):
+            return np.full(len(correlation), frequent[0] if len(frequent) else NONE, dtype=np.int64)
+        rank = np.empty(len(found), dtype=np.int64)
+        rank[np.argsort(-counts, kind="stable")] = np.arange(len(found))
+        its = rank[np.searchsorted(found, calls.process)]
+        known = calls.table["correlation"]
+        order = np.lexsort((its, known))
+        order = order[known[order] >= 0]
+        if not len(order):
+            return np.full(len(correlation), frequent[0], dtype=np.int64)
+        # The first of equal ids is of the process with most calls.
+        at = np.minimum(np.searchsorted(known[order], correlation, side="left"), len(order) - 1)
+        return np.where(known[order][at] == correlation, frequent[its[order][at]], frequent[0]).astype(np.int64)
 
     def work(
         self,
@@ -233,7 +243,7 @@ class Assembler:
             "direction": direction,
             "host_side": host_side,
             # A writer that prints bytes as a 32-bit int makes sizes of 2 GiB and more negative.
-            "size_bytes": np.where(size < NONE, size + (1 << 32), size),
+            "size_bytes": np.maximum(np.where(size < NONE, size + (1 << 32), size), NONE),
         }
         return Table.of(DEVICE, by_start(columns)[0])
 
@@ -245,9 +255,7 @@ class Assembler:
         return np.asarray(numbers.reshape(-1), dtype=np.int32)
 
     def _device_name(self, device: int) -> str | None:
-        names = set(self._device_names.values())
-        # ROCm numbers the devices of the events otherwise than those of the header: cards of one kind have one name.
-        return self._device_names.get(device, names.pop() if len(names) == 1 else "") or None
+        return self._device_names.get(device, self._any_device_name) or None
 
     def ranges(self, parts: Sequence[tuple[RangeKind, Rows, Callable[[str], str]]]) -> Table:
         """Return the RANGES table."""

@@ -284,7 +284,7 @@ def _text(*values: Any) -> str:
 
 def _tool(trace: Trace) -> str:
     about = trace.about
-    words = ["Kineto" if about.schemaVersion is None else f"Kineto schema {about.schemaVersion!s:.20}"]
+    words = [f"Kineto schema {about.schemaVersion}" if type(about.schemaVersion) is int else "Kineto"]
     cuda, hip = integer(about.cuda_runtime_version), integer(about.hip_runtime_version)
     if cuda > 0:
         words.append(f"CUDA {cuda // 1000}.{cuda % 1000 // 10}")

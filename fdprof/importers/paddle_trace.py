@@ -103,7 +103,7 @@ def capture_of(trace: Trace) -> Capture:
     version = trace.about.schemaVersion
     return Capture(
         source="paddle_trace",
-        tool="paddle.profiler" if version is None else f"paddle.profiler schema {version!s:.20}",
+        tool=f"paddle.profiler schema {clean(version)[:20]}" if isinstance(version, str) else "paddle.profiler",
         names=made.names.all(),
         threads=tuple(made.threads),
         devices=tuple(made.devices),
