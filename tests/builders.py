@@ -5,7 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from fdprof import capture as seen
+from fdprof.analysis.steps import Steps
+from fdprof.api_calls import kind_of
 from fdprof.backends.protocol import HostBuffer, tensor_spec
+from fdprof.columns import Names, by_start
 from fdprof.model import (
     CALLS,
     JOURNAL,
@@ -179,6 +183,134 @@ def a_run(*blocks: Block, **changes: Any) -> Run:
         "caveats": (),
     }
     return Run(**(fields | changes), blocks=blocks)
+
+
+_WORK = {
+    "kernel": (seen.WorkKind.KERNEL, seen.CopyDirection.UNKNOWN),
+    "memset": (seen.WorkKind.MEMSET, seen.CopyDirection.UNKNOWN),
+    "graph": (seen.WorkKind.GRAPH, seen.CopyDirection.UNKNOWN),
+    "D2H": (seen.WorkKind.COPY, seen.CopyDirection.TO_HOST),
+    "H2D": (seen.WorkKind.COPY, seen.CopyDirection.TO_DEVICE),
+    "D2D": (seen.WorkKind.COPY, seen.CopyDirection.ON_DEVICE),
+}
+
+
+def _filled(row: Sequence[Any], *defaults: Any) -> tuple[Any, ...]:
+    """Return a row of three cells or more with defaults for those it lacks."""
+    return (*row, *defaults[len(row) - 3 :])
+
+
+def a_capture(
+    calls: Sequence[tuple[Any, ...]] = (),
+    work: Sequence[tuple[Any, ...]] = (),
+    ranges: Sequence[tuple[Any, ...]] = (),
+    links: Sequence[tuple[int, ...]] = (),
+    records: Sequence[tuple[int, int, int]] = (),
+    overhead: Sequence[tuple[int, int, int]] = (),
+    unit: int = 1,
+    **changes: Any,
+) -> seen.Capture:
+    """Return what a tracer saw, in the notation of the public reports; times are in `unit` ns.
+
+    Calls are (name, start, end[, thread[, correlation]]).  Work is (what, start, end[, call[, stream[, device]]]), what
+    being 'kernel', 'kernel gemm', 'graph', 'memset 64', 'D2H pageable 4', 'H2D pinned 128' or 'D2D 8', and call the
+    number of the call among `calls` (None: not in the capture).  Ranges are (name, start, end[, kind[, thread[,
+    payload[, domain]]]]).  Links (wait, record, stream, event, evidence) and records (call, event, stream) name calls
+    by their number too, -1 for none.  All threads and devices are of process 1; `changes` overrides other fields.
+    """
+    names = Names()
+    calls = [_filled(call, 0, number) for number, call in enumerate(calls)]
+    work = [_filled(row, None, 7, 0) for row in work]
+    ranges = [_filled(row, seen.RangeKind.MARKER, 0, seen.NONE, "") for row in ranges]
+    api, order = _by_start(
+        seen.API,
+        [
+            (names.index(name), kind_of(name), thread, start * unit, end * unit, id_)
+            for name, start, end, thread, id_ in calls
+        ],
+    )
+    row_of = np.append(np.argsort(order), seen.NONE)  # of a call's number; of -1 it is -1
+    device = []
+    for what, start, end, call, stream, number in work:
+        first, *rest = what.split()
+        side = next((side for side in seen.HostSide if side.name.lower() in rest), seen.HostSide.UNKNOWN)
+        size_bytes = next((int(word) for word in rest if word.isdigit()), seen.NONE)
+        kind, direction = _WORK[first]
+        issued = row_of[seen.NONE if call is None else call]
+        device.append(
+            (kind, names.index(what), number, stream, start * unit, end * unit, issued, direction, side, size_bytes)
+        )
+    marks = [
+        (
+            kind,
+            names.index(name),
+            names.index(domain) if domain else seen.NONE,
+            thread,
+            start * unit,
+            end * unit,
+            payload,
+        )
+        for name, start, end, kind, thread, payload, domain in ranges
+    ]
+    threads = 1 + max([call[3] for call in calls] + [row[4] for row in ranges], default=0)
+    fields: dict[str, Any] = {
+        "source": "builders",
+        "tool": "tests",
+        "threads": tuple(seen.Thread(1, 11 + thread) for thread in range(threads)),
+        "devices": tuple(seen.Device(1, device) for device in range(1 + max([row[5] for row in work], default=0))),
+    }
+    return seen.Capture(
+        api=api,
+        device=_by_start(seen.DEVICE, device)[0],
+        ranges=_by_start(seen.RANGES, marks)[0],
+        links=Table.of_rows(seen.LINKS, [(row_of[wait], row_of[record], *rest) for wait, record, *rest in links]),
+        event_records=Table.of_rows(seen.EVENT_RECORDS, [(row_of[call], *rest) for call, *rest in records]),
+        overhead=Table.of_rows(seen.OVERHEAD, [(thread, start * unit, end * unit) for thread, start, end in overhead]),
+        names=names.all(),
+        **(fields | changes),
+    )
+
+
+def a_loop(
+    steps: int,
+    length: int,
+    calls: Sequence[tuple[Any, ...]] = (),
+    work: Sequence[tuple[Any, ...]] = (),
+    ranges: Sequence[tuple[Any, ...]] = (),
+    unit: int = 1_000,
+    **more: Any,
+) -> seen.Capture:
+    """Return a capture of steps that are all alike, `length` long and each in a range decode_step; times in µs.
+
+    The call of a row of work is the number of the call within its step; `more` is not repeated.
+    """
+
+    def at(step: int, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (row[0], row[1] + step * length, row[2] + step * length, *row[3:])
+
+    def issued(step: int, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        _, _, _, call, *rest = _filled(row, None)
+        return (*row[:3], None if call is None else call + step * len(calls), *rest)
+
+    numbers = range(steps)
+    return a_capture(
+        [at(step, call) for step in numbers for call in calls],
+        [at(step, issued(step, row)) for step in numbers for row in work],
+        [at(step, row) for step in numbers for row in [("decode_step", 0, length), *ranges]],
+        unit=unit,
+        **more,
+    )
+
+
+def _by_start(schema: Any, rows: Sequence[tuple[Any, ...]]) -> tuple[Table, Any]:
+    columns, order = by_start(Table.of_rows(schema, rows).columns)
+    return Table.of(schema, columns), order
+
+
+def windows(*spans: tuple[int, int], thread: int = 0, unit: int = 1) -> Steps:
+    """Return steps with these windows, on this thread of a capture."""
+    starts, ends = (np.array([span[at] for span in spans], dtype=np.int64) * unit for at in (0, 1))
+    return Steps(thread, starts, ends, np.arange(len(spans)), seen.Evidence.PROVED, "a test")
 
 
 def round_profile() -> DeviceProfile:

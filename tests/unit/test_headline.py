@@ -1,0 +1,124 @@
+"""fdprof.analysis.headline: the three sentences at the top say what the step is bound by, or that they cannot."""
+
+# ruff: noqa: SIM300
+import pytest
+
+from fdprof.analysis.capture_result import analyze
+from fdprof.analysis.facts import Bound
+from fdprof.analysis.steps import Choice
+
+US = 1_000
+
+
+def said(capture):
+    """Return the bound and the three sentences."""
+    result = analyze(capture, "a capture", Choice())
+    return result.facts.bound, result.headline
+
+
+def test_host_and_device_that_take_turns_are_told_how_much_could_be_gained(build):
+    """huggingface/blog#3372: the device works 76 of 100 ms, then the host 24: idle 24.0 %, and as much to gain."""
+    calls = [("cudaLaunchKernel", 0, 0), ("cudaStreamSynchronize", 0, 76)]
+    bound, (answer, where, advice) = said(build.a_loop(3, 100, calls, [("kernel", 0, 76, 0)], unit=1_000_000))
+    assert Bound.ALTERNATING is bound
+    assert (
+        "Host and device take turns: of 100,000.0 µs a step the device idles 24,000.0 µs (24.0 %), and at most "
+        in answer
+    )
+    assert "24,000.0 µs (24.0 %) could be gained." in answer
+    assert "blocked 76,000.0 µs a step" in where and "starves the device for 0.0 µs" in where
+    assert "24,000.0 µs host code in 'decode_step'" in where
+    assert advice.startswith("First: ")
+
+
+def test_the_first_advice_is_that_of_the_dearest_wait(build):
+    """A pageable copy that blocks: its advice."""
+    calls = [("cudaLaunchKernel", 0, 5), ("cudaMemcpy", 10, 510)]
+    work = [("kernel", 8, 500, 0), ("D2H pageable 4", 502, 504, 1)]
+    _, (_, _, advice) = said(build.a_loop(2, 1_000, calls, work))
+    assert advice.startswith("First: the wait is the cost")
+
+
+def test_a_device_that_is_busy_nearly_all_the_step_binds_it(build):
+    """960 of 1,000 µs busy; the host waits for it, and no order of copies makes that shorter."""
+    calls = [("cudaLaunchKernel", 0, 5), ("cudaStreamSynchronize", 10, 970)]
+    bound, (answer, what, advice) = said(build.a_loop(3, 1_000, calls, [("kernel", 8, 968, 0)]))
+    assert Bound.DEVICE is bound
+    assert (
+        "Transfers are not this loop's problem: with no wait at all a step would be at most 40.0 of 1,000.0 µs"
+        in answer
+    )
+    assert "It is device-bound: the device is busy 960.0 of 1,000.0 µs a step (96.0 %)." == what
+    assert advice.startswith("What helps: look at the kernels")
+
+
+def test_a_host_that_launches_all_the_step_is_launch_bound(build):
+    """20 launches of 45 µs and kernels of 5 µs: fencing will not help, fewer launches will."""
+    calls = [("cudaLaunchKernel", 50 * n, 50 * n + 45) for n in range(20)]
+    work = [("kernel", 50 * n + 45, 50 * n + 50, n) for n in range(20)]
+    bound, (answer, what, advice) = said(build.a_loop(3, 1_000, calls, work))
+    assert Bound.HOST is bound
+    assert answer.startswith("Transfers are not this loop's problem")
+    assert what.startswith("It is launch-bound: the host works 1,000.0 of 1,000.0 µs a step outside waits, 900.0 µs")
+    assert "20.0 launches and copies" in what
+    assert "CUDA graph" in advice and "fencing the copies will not help" in advice
+
+
+def test_a_host_whose_own_code_fills_the_step_is_host_bound_and_its_range_is_named(build):
+    """One launch and 950 µs of `schedule`."""
+    calls = [("cudaLaunchKernel", 0, 5)]
+    ranges = [("schedule", 20, 970)]
+    bound, (answer, what, advice) = said(build.a_loop(3, 1_000, calls, [("kernel", 8, 60, 0)], ranges))
+    assert Bound.HOST is bound
+    assert answer.startswith("Transfers are not this loop's problem")
+    assert what.startswith("It is host-bound: the host works 1,000.0 of 1,000.0 µs a step outside waits, 5.0 µs")
+    assert "first in 'schedule'" in advice
+
+
+@pytest.mark.parametrize(("wait_us", "bound"), [(48, Bound.HOST), (52, Bound.ALTERNATING)])
+def test_less_than_a_twentieth_of_the_step_is_not_called_the_problem(build, wait_us, bound):
+    """The wait is all that could be gained: 4.8 % of the step is not worth it, 5.2 % is."""
+    calls = [("cudaLaunchKernel", 0, 5), ("cudaStreamSynchronize", 10, 10 + wait_us)]
+    assert bound is said(build.a_loop(3, 1_000, calls, [("kernel", 8, 9, 0)]))[0]
+
+
+def cannot(capture):
+    bound, (answer, what, advice) = said(capture)
+    assert Bound.UNKNOWN is bound
+    assert answer.startswith("This capture cannot say what transfers cost a step: ")
+    return answer, what, advice
+
+
+def test_without_device_rows_it_cannot_say_and_tells_what_it_does_show(build):
+    """vllm#5132: no word of an idle device; the host is blocked 980 of 2,000 µs."""
+    calls = [("cudaLaunchKernel", 0, 5), ("cudaStreamSynchronize", 10, 500)]
+    answer, what, advice = cannot(build.a_loop(2, 1_000, calls))
+    assert "no device activity" in answer
+    assert "What it does show: the host is blocked 980.0 of 2,000.0 µs, in 2 calls." == what
+    assert "trace the process that launches from its start" in advice
+
+
+def test_a_cut_capture_cannot_say(build):
+    """The host waits 2,000 of 3,000 µs for work that has no rows: not "97 % idle"."""
+    calls = [("cudaLaunchKernel", 0, 5), ("cudaStreamSynchronize", 10, 2_100)]
+    answer, _, advice = cannot(build.a_loop(1, 3_000, calls, [("kernel", 10, 100, 0)]))
+    assert "2,000.0 µs a step (66.7 %) the host waited for device work that is not in this capture" in answer
+    assert "capture whole steps" in advice
+
+
+def test_a_step_whose_work_runs_behind_it_cannot_say(build):
+    """A loop that runs ahead, cut to one step."""
+    capture = build.a_capture(
+        [("cudaGraphLaunch", 0, 5)], [("kernel", 200, 900, 0)], [("decode_step", 0, 100)], unit=US
+    )
+    assert "runs outside all of them" in cannot(capture)[0]
+
+
+def test_a_capture_as_one_window_cannot_say(build):
+    """No markers and nothing that repeats: there is no step."""
+    capture = build.a_capture(
+        [("cudaLaunchKernel", 0, 5), ("cudaStreamSynchronize", 6, 90)], [("kernel", 7, 80, 0)], unit=US
+    )
+    answer, _, advice = cannot(capture)
+    assert "the whole capture is taken as one window" in answer
+    assert "--step-range" in advice
