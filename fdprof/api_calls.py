@@ -9,6 +9,8 @@ from functools import cache
 
 from fdprof.capture import ApiKind
 
+# No call's name is longer, and a longer text made of suffixes alone would keep the pattern below busy for seconds.
+_MAX_CALL = 200
 # cudaMemcpy_v3020, cuMemcpyDtoH_v2, cudaLaunchKernel_ptsz_v7000, cuMemcpyDtoHAsync_v2_ptsz
 _ABI_SUFFIX = re.compile(r"(_v\d+|_ptsz|_ptds|_spt)+$")
 _PREFIX = re.compile(r"^(cuda|cu|hip)(?=[A-Z])")
@@ -98,6 +100,8 @@ def plain_name(name: str) -> str:
 
     'cudaMemcpy_v3020' gives 'cudaMemcpy', 'Runtime API 137' gives 'cudaEventSynchronize'.
     """
+    if len(name) > _MAX_CALL:
+        return name
     by_id = _BY_ID.match(name)
     if by_id:
         return _NAME_OF_ID.get(int(by_id[1]), name)

@@ -37,11 +37,14 @@ def join_calls(
     if not len(api_correlation) or not len(correlation):
         return np.full(len(correlation), NONE, dtype=np.int64)
     mine, wanted = _keys(api_process, api_correlation, process, correlation)
-    # Calls come by start, so their ids nearly do too, and a stable sort of nearly sorted numbers is fast.
-    order = np.argsort(mine, kind="stable")
-    at = np.minimum(np.searchsorted(mine, wanted, sorter=order), len(order) - 1)
-    row = order[at]
-    return np.where((mine[row] == wanted) & (correlation >= 0), row, NONE).astype(np.int64)
+    order = None
+    if (mine[1:] < mine[:-1]).any():
+        # Calls come by start, so their ids nearly do too, and a stable sort of nearly sorted numbers is fast.
+        order = np.argsort(mine, kind="stable")
+        mine = mine[order]
+    at = np.minimum(np.searchsorted(mine, wanted), len(mine) - 1)
+    row = at if order is None else order[at]
+    return np.where((mine[at] == wanted) & (correlation >= 0), row, NONE).astype(np.int64)
 
 
 _CORRELATION_BITS = 39
@@ -69,9 +72,11 @@ def _keys(
 def by_start(columns: Mapping[str, npt.NDArray[Any]]) -> tuple[dict[str, npt.NDArray[Any]], IntColumn]:
     """Return the columns in order of start, the longer first, and the order."""
     start, end = columns["start_ns"], columns["end_ns"]
-    falls = start[1:] < start[:-1]
-    ties = (start[1:] == start[:-1]) & (end[1:] > end[:-1])
-    if not (falls | ties).any():  # as most tools write them
-        return dict(columns), np.arange(len(start), dtype=np.int64)
-    order = np.lexsort((-end.astype(np.int64), start))
+    order = np.arange(len(start), dtype=np.int64)
+    if (start[1:] < start[:-1]).any():
+        # Tables that are sorted each, as most tools write them, merge fast in a stable sort.
+        order = np.argsort(start, kind="stable")
+        start, end = start[order], end[order]
+    if ((start[1:] == start[:-1]) & (end[1:] > end[:-1])).any():
+        order = order[np.lexsort((-end.astype(np.int64), start))]
     return {name: column[order] for name, column in columns.items()}, order.astype(np.int64)

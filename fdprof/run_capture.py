@@ -139,9 +139,9 @@ def _links(block: Block, calls: dict[str, Any], first_call: int) -> dict[str, An
 def _kernels(block: Block, run: Run, names: Names, first_call: int) -> dict[str, Any]:
     kernels, sites = block.log.kernels, block.log.call_sites
     calls = _calls(block, names)
-    forward = int(run.params["kernels"])
+    forward = min(int(run.params["kernels"]), int(np.iinfo(np.int32).max))
     # A kernel's number says which launch it came from: the forward pass's first, then update, then prepare.
-    launch = np.minimum(np.maximum(kernels["kernel"] - forward + 1, 0), 2)
+    launch = np.clip(kernels["kernel"].astype(np.int64) - forward + 1, 0, 2)
     api = np.full(len(kernels), NONE, dtype=np.int64)
     for number, launched in enumerate(("forward", "update", "prepare")):
         is_launch = np.isin(calls["site"], [i for i, site in enumerate(sites) if site.name == launched])

@@ -70,6 +70,9 @@ _SINCE_2 = frozenset({"waits", "journal"})
 _MAY_BE_NONE = frozenset({("waits", "value_step"), ("waits", "group"), ("journal", "tensor")})
 """Columns whose -1 says that there is none."""
 
+_MAX_ROWS_A_BYTE = 4  # a row of any table has times of its own
+_CHECKED_FROM_ROWS = 100_000
+
 _RUN_FILE = "run.json"
 _SIDES = ("baseline", "candidate")
 _WHICH_FOLDER = "give a folder below runs/ that `fdprof run` or `fdprof compare` saved"
@@ -381,17 +384,27 @@ def _read_table(path: Path, schema: Schema, rows: int) -> Table:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    _require_file(path)
     try:
+        # The count first: a few bytes of a run-length code may stand for any number of rows.
+        found = pq.read_metadata(path).num_rows
+        if found != rows:
+            raise InputError(f"{path} has {found} rows, block.json says {rows}", _DAMAGED)
+        if found > max(_CHECKED_FROM_ROWS, _MAX_ROWS_A_BYTE * path.stat().st_size):
+            raise InputError(f"{path} has more rows than its size allows: {found:,}", _DAMAGED)
         table = pq.read_table(path)
         for name in schema:
             column = table[name]
             if not pa.types.is_integer(column.type) or column.null_count:
                 raise InputError(f"{path}: column {name} is not all integers", _DAMAGED)
-        if table.num_rows != rows:
-            raise InputError(f"{path} has {table.num_rows} rows, block.json says {rows}", _DAMAGED)
-        return Table.of(schema, {name: table[name].to_numpy() for name in schema})
+        columns = {name: table[name].to_numpy() for name in schema}
+        for name, dtype in schema.items():
+            low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+            if len(columns[name]) and not low <= int(columns[name].min()) <= int(columns[name].max()) <= high:
+                raise InputError(f"{path}: column {name} has numbers beyond {dtype}", _DAMAGED)
+        return Table.of(schema, columns)
     except (OSError, KeyError, ValueError, pa.ArrowException) as error:
-        raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}", _DAMAGED) from error
+        raise InputError(f"cannot read {path}: {(str(error).splitlines() or ['?'])[0]:.300}", _DAMAGED) from error
 
 
 def _block_document(block: Block) -> dict[str, Any]:
@@ -409,6 +422,12 @@ def _block_document(block: Block) -> dict[str, Any]:
         "clock": dataclasses.asdict(block.clock),
         "tokens": dataclasses.asdict(block.tokens),
     }
+
+
+def _require_file(path: Path) -> None:
+    """Raise InputError when something other than a file has a file's name: a pipe would be waited for."""
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path} is no regular file", _DAMAGED)
 
 
 def _write_run_file(folder: Path, run: Run) -> None:
@@ -456,6 +475,7 @@ def write_text(path: Path, text: str) -> None:
 def _read_json(path: Path) -> dict[str, Any]:
     if path.parent.is_dir() and not path.exists():
         raise InputError(f"{path.parent} is not a run of fdprof: it has no {path.name}", _WHICH_FOLDER)
+    _require_file(path)
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

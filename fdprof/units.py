@@ -29,12 +29,24 @@ SEVERAL = "{:.2f} × {}"
 _SHOWN_CHARACTERS = 200
 
 
+def printable(text: str) -> str:
+    """Return a text with what could drive a terminal escaped: control characters, line ends, marks of direction."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
 def shown(text: str) -> str:
-    """Return a text from a file fit for a terminal: control characters escaped, long ones cut in the middle."""
-    clean = "".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode("ascii") for c in text)
+    """Return a text from a file fit for a terminal: `printable`, and long ones cut in the middle."""
+    clean = printable(text)
     if len(clean) <= _SHOWN_CHARACTERS * 3:
         return clean
     return f"{clean[:_SHOWN_CHARACTERS]} ... {clean[-_SHOWN_CHARACTERS:]}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: 1 and 'call' give '1 call', 1200 gives '1,200 calls'."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def ratio(value: float | None) -> str:

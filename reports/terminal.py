@@ -50,7 +50,12 @@ class TerminalReport:
     def render(self, result: Reportable, width: int, color: bool) -> str:
         sink = StringIO()
         console = Console(
-            file=sink, width=max(width, _MIN_WIDTH), force_terminal=color, no_color=not color, highlight=False
+            file=sink,
+            width=max(width, _MIN_WIDTH),
+            force_terminal=color,
+            no_color=not color,
+            highlight=False,
+            emoji=False,  # std:key:x is a name
         )
         if isinstance(result, Analyses):
             for number, entry in enumerate(result.results):
@@ -238,10 +243,12 @@ def _sentence(result: ComparisonResult) -> str:
 def _analysis(console: Console, result: CaptureResult) -> None:
     facts = result.facts
     for sentence in result.headline:
-        _say(console, sentence)
+        _say(console, units.shown(sentence))
     _say(console, "")
     for line in _subject(result):
         _say(console, line)
+    for limit in result.limits:
+        _say(console, f"note: {units.shown(limit)}")
     _ledger(console, result)
     _causes(console, result)
     _captured_transfers(console, result)
@@ -254,8 +261,6 @@ def _analysis(console: Console, result: CaptureResult) -> None:
         )
     _worst_steps(console, result)
     _findings(console, result)
-    for limit in result.limits:
-        _say(console, f"note: {units.shown(limit)}")
 
 
 def _findings(console: Console, result: CaptureResult | RunResult) -> None:
@@ -279,7 +284,7 @@ def _subject(result: CaptureResult) -> list[str]:
     return [
         units.shown(f"{result.path}: {capture.tool}, {capture.rows:,} rows"),
         units.shown(
-            f"{len(steps):,} steps by {steps.found_by}{left_out}; process {thread.process}, "
+            f"{units.counted(len(steps), 'step')} by {steps.found_by}{left_out}; process {thread.process}, "
             f"thread {thread.thread}, {on}"
         ),
     ]
@@ -320,7 +325,7 @@ def _causes(console: Console, result: CaptureResult | RunResult) -> None:
         _say(console, f"  {units.us(ns):>12}  {units.shown(name)}")
     left = shown[_CAUSES_SHOWN:]
     if left:
-        _say(console, f"  {units.us(sum(ns for _, ns in left)):>12}  {len(left)} others")
+        _say(console, f"  {units.us(sum(ns for _, ns in left)):>12}  {units.counted(len(left), 'other')}")
 
 
 def _captured_transfers(console: Console, result: CaptureResult) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fdprof.analysis.groups import rows_by
 from fdprof.capture import COPY_KINDS, NONE, WAIT_KINDS, WORK_KINDS, ApiKind, Capture, CopyDirection, WorkKind
 from fdprof.model import IntColumn
 
@@ -66,6 +67,7 @@ def calls_of(capture: Capture) -> Calls:
         (kind == ApiKind.BLOCKING_COPY) & returned_late,
         (kind == ApiKind.BLOCKING_COPY) | ((kind == ApiKind.COPY) & returned_late),
     )
+    blocks &= ~_inside_another(api["thread"], api["end_ns"], blocks)
     gives_work = _is(kind, WORK_KINDS) & ~_while_capturing(capture)
     is_seen = gives_work if capture.traces_copies else gives_work & ~_is(kind, COPY_KINDS)
     lacks_row = is_seen & ~has_row & (len(device) > 0)
@@ -82,6 +84,17 @@ def calls_of(capture: Capture) -> Calls:
         stall=_stalls(api["thread"], api["start_ns"], api["end_ns"], blocks, _is(kind, COPY_KINDS), only_waits),
         _lacking_before=_lacking_before(capture, gives_work, lacks_row),
     )
+
+
+def _inside_another(thread: npt.NDArray[np.int32], end: IntColumn, blocks: Flags) -> Flags:
+    """Return which blocking calls lie inside another of their thread: a driver call in its runtime call, one wait."""
+    result = np.zeros(len(thread), dtype=bool)
+    blocking = np.flatnonzero(blocks)
+    for its in rows_by(thread[blocking]).values():
+        rows = blocking[its]
+        latest = np.maximum.accumulate(end[rows])
+        result[rows[1:]] = end[rows[1:]] <= latest[:-1]
+    return result
 
 
 def _is(kind: npt.NDArray[np.int8], wanted: frozenset[ApiKind]) -> Flags:
@@ -108,9 +121,10 @@ def _while_capturing(capture: Capture) -> Flags:
     if not begins.any():
         return result
     change = np.where(begins, 1, np.where(_named(capture, "StreamEndCapture"), -1, 0))
-    for thread in np.unique(capture.api["thread"][begins]).tolist():
-        rows = np.flatnonzero(capture.api["thread"] == thread)
-        result[rows] = np.cumsum(change[rows]) > 0
+    for rows in rows_by(capture.api["thread"]).values():
+        depth = np.cumsum(change[rows])
+        # A capture that began before the trace ends without a beginning.
+        result[rows] = depth > np.minimum(np.minimum.accumulate(depth), 0)
     return result
 
 
@@ -146,9 +160,8 @@ def _stalls(
 def _lacking_before(capture: Capture, gives_work: Flags, lacks_row: Flags) -> Flags:
     """Return for each call whether the last work that its process issued up to it has no device row."""
     result = np.zeros(len(capture.api), dtype=bool)
-    process = capture.process_of_threads()[capture.api["thread"]] if len(capture.threads) else np.zeros(0)
-    for one in np.unique(process).tolist():
-        rows = np.flatnonzero(process == one)
+    process = capture.process_of_threads()[capture.api["thread"]] if len(capture.threads) else result.astype(np.int64)
+    for rows in rows_by(process).values():
         last = np.maximum.accumulate(np.where(gives_work[rows], np.arange(len(rows)), -1))
         result[rows] = (last >= 0) & lacks_row[rows][np.maximum(last, 0)]
     return result

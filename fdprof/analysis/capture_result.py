@@ -99,7 +99,7 @@ def _first_step(ledger: Ledger) -> tuple[str, ...]:
     if len(ledger) < _MIN_STEPS:
         return ()
     median, first = float(np.median(ledger.window_ns)), int(ledger.window_ns[0])
-    if first < _WARM_UP * median:
+    if not median or first < _WARM_UP * median:
         return ()
     return (
         f"the first step took {first / median:.1f} times the median and is counted, as every step of a capture is: "

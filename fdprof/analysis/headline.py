@@ -3,7 +3,7 @@
 from fdprof.analysis.facts import Bound, Facts
 from fdprof.analysis.idle import BLOCKED, CAUSE_NAMES, HOST_PREFIX
 from fdprof.finding import Finding, FindingCode
-from fdprof.units import percent, us
+from fdprof.units import counted, percent, us
 
 _FIRST = (
     FindingCode.PAGEABLE_DESTINATION,
@@ -86,11 +86,11 @@ def _cannot_say(facts: Facts, findings: tuple[Finding, ...]) -> tuple[str, str, 
     doubts = (FindingCode.NO_DEVICE_ROWS, FindingCode.CAPTURE_CUT, FindingCode.STEPS_INFERRED)
     doubt = next((finding for finding in findings if finding.code in doubts), None)
     blocked = float(facts.ledger.host_blocked_ns.mean())
-    calls = facts.stalls.calls_per_step * len(facts.steps)
+    calls = round(facts.stalls.calls_per_step * len(facts.steps))
     return (
         "This capture cannot say what transfers cost a step"
         + (f": {doubt.text}." if doubt else ": it holds no whole step."),
         f"What it does show: the host is blocked {us(blocked * len(facts.steps))} of "
-        f"{us(facts.window_ns * len(facts.steps))} µs, in {calls:,.0f} calls.",
+        f"{us(facts.window_ns * len(facts.steps))} µs, in {counted(calls, 'call')}.",
         f"First: {doubt.advice}." if doubt else "First: capture whole steps.",
     )

@@ -4,7 +4,6 @@ A gap is a maximal stretch in which nothing of the device's union runs.  It is j
 and by what the step's thread did meanwhile, and only then cut at the steps' windows.
 """
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from fdprof.analysis.calls import Calls
 from fdprof.analysis.intervals import Nesting, Ns, distinct, gaps, inside, merged
+from fdprof.analysis.labels import OUTSIDE_ALL, labelled
 from fdprof.capture import NONE, Capture, RangeKind
 from fdprof.model import IntColumn
 
@@ -34,7 +34,6 @@ A launch reaches an idle H200 in 6.5 µs and a thread that sleeps in a wait is w
 explains a millisecond in which the host waits for the device, and the device does nothing.
 """
 
-_NUMBER = re.compile(r"#\d+$")
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -85,13 +84,17 @@ def idle_of(capture: Capture, calls: Calls, device_rows: IntColumn, thread: int,
     any_call = merged(api_start, api_end)
     labels = (capture.ranges["thread"] == thread) & (capture.ranges["kind"] != RangeKind.FRAME)
     ranges = Nesting(capture.ranges["start_ns"][labels], capture.ranges["end_ns"][labels])
-    label, range_names = _labels(capture, capture.ranges["name"][labels])
+    label, range_names = labelled(capture, capture.ranges["name"][labels])
 
-    # A gap is cut where the work that ends it was issued, where a call or a range begins or ends, and at the windows.
-    # Waits that touch are two waits, so theirs are the unmerged ends.
-    cuts = np.concatenate((*waits, *allocate, *any_call, *ranges.edges(), starts_ns, ends_ns, queued_from))
-    within = inside(gap_start, gap_end, cuts) != NONE
-    start = distinct(np.concatenate((gap_start, cuts[within])))
+    # A gap is cut at the windows, where a wait begins or ends, and where the work that ends it had been issued; before
+    # that also where a call or a range begins or ends.  Waits that touch are two, so theirs are the unmerged ends.
+    judged_start, judged_end = _chosen(gap_start, queued_from, queued_from > gap_start)
+    cuts = [times[inside(gap_start, gap_end, times) != NONE] for times in (*waits, starts_ns, ends_ns)]
+    cuts += [
+        times[inside(judged_start, judged_end, times) != NONE] for times in (*allocate, *any_call, *ranges.edges())
+    ]
+    cuts.append(queued_from[(queued_from > gap_start) & (queued_from < gap_end)])
+    start = distinct(np.concatenate((gap_start, *cuts)))
     gap = inside(gap_start, gap_end, start)
     end = np.minimum(np.append(start[1:], gap_end[-1:]), gap_end[gap])
     window = inside(starts_ns, ends_ns, start)
@@ -105,24 +108,14 @@ def idle_of(capture: Capture, calls: Calls, device_rows: IntColumn, thread: int,
     judged = np.where(inside(*any_call, at) != NONE, LAUNCH, HOST)
     judged = np.where(inside(*allocate, at) != NONE, ALLOCATE, judged)
     cause[rest] = np.where(inside(*blocked, at) != NONE, BLOCKED, judged)
-    lacks_work = _lacks_work(calls, thread, start, cause, gap_start[gap], gap_end[gap], queued_from[gap])
-    cause = np.where(lacks_work, NOT_CAPTURED, cause)
+    # Where every launch has its row, only a long gap can be one whose work is missing.
+    long = calls.lacks_row.any() | (gap_end - gap_start > MAX_START_LATENCY_NS)
+    rest = np.flatnonzero(long[gap])
+    of_gap = (times[gap[rest]] for times in (gap_start, gap_end, queued_from))
+    cause[rest[_lacks_work(calls, thread, start[rest], cause[rest], *of_gap)]] = NOT_CAPTURED
     of_host = cause == HOST
-    name[of_host] = np.append(label, 0)[ranges.innermost(start[of_host])]
-    return Idle(start, end, window, cause, name, range_names)
-
-
-def _labels(capture: Capture, name: IntColumn) -> tuple[IntColumn, tuple[str, ...]]:
-    """Return the label's number of each range, and the labels; the first is that of code outside all ranges.
-
-    Ranges that differ by a number alone (ProfilerStep#7) share a label: else each step would have its own.
-    """
-    used = np.flatnonzero(np.bincount(name, minlength=len(capture.names)))
-    numbers: dict[str, int] = {"": 0}
-    of_name = np.zeros(len(capture.names) + 1, dtype=np.int64)
-    for index in used.tolist():
-        of_name[index] = numbers.setdefault(_NUMBER.sub("#N", capture.names[index]), len(numbers))
-    return of_name[name], tuple(numbers)
+    name[of_host] = np.append(label, OUTSIDE_ALL)[ranges.innermost(start[of_host])]
+    return Idle(start, end, window, cause, name, tuple(range_names))
 
 
 def _summed(index: IntColumn, ns: Ns, size: int) -> Ns:

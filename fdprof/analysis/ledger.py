@@ -87,7 +87,7 @@ def device_of(capture: Capture, steps: Steps, wanted: int | None = None) -> int 
         numbered = [index for index, entry in enumerate(capture.devices) if entry.device == wanted]
         mine = [index for index in numbered if capture.devices[index].process == process] or numbered
         if not mine:
-            there = ", ".join(str(entry.device) for entry in capture.devices)
+            there = ", ".join(str(entry.device) for entry in capture.devices[:8])
             raise InputError(f"the capture holds no work of --device {wanted}", f"devices there: {there}")
         return mine[0]
     known = device["api"] != NONE

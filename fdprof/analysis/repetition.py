@@ -48,8 +48,11 @@ def first_of_period(sequence: IntColumn, period: int, starts_ns: IntColumn, ends
     pause = np.concatenate(([0], np.maximum(starts_ns[1:] - ends_ns[:-1], 0)))
     phase = np.arange(count) % period
     mean_pause = np.bincount(phase[1:], weights=pause[1:], minlength=period) / np.bincount(phase[1:], minlength=period)
-    # The second repetition: the first may lack its head.
-    one = sequence[period : 2 * period]
+    # A repetition that is followed by another like it: what comes first may be a warm-up.
+    same = np.cumsum(np.append(0, sequence[period:] == sequence[:-period]))
+    at = int(np.argmax(same[period:] - same[:-period] == period))
+    one = sequence[at : at + period]
+    mean_pause = np.roll(mean_pause, -at)
     is_single = np.bincount(one, minlength=int(sequence.max()) + 1)[one] == 1
     if not is_single.any():
         return np.arange(int(np.argmax(mean_pause)), count, period, dtype=np.int64)

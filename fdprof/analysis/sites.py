@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from fdprof.analysis.intervals import Nesting, inside
+from fdprof.analysis.intervals import Nesting
+from fdprof.analysis.labels import OUTSIDE_ALL, labelled
 from fdprof.analysis.steps import Steps
 from fdprof.capture import NONE, Capture, RangeKind
 from fdprof.model import IntColumn
@@ -19,26 +20,22 @@ def site_of_calls(capture: Capture, rows: IntColumn, steps: Steps) -> tuple[IntC
     """
     ranges = capture.ranges
     mine = np.flatnonzero((ranges["thread"] == steps.thread) & (ranges["kind"] != RangeKind.FRAME))
-    # The step's range begins where its window does.
-    is_step = np.isin(ranges["start_ns"][mine], steps.starts_ns) & (ranges["kind"][mine] == RangeKind.MARKER)
-    if is_step.any():
-        outer = inside(steps.starts_ns, steps.ends_ns, ranges["start_ns"][mine])
-        is_step &= ranges["end_ns"][mine] > np.append(steps.starts_ns, 0)[outer]
-        first = np.unique(ranges["start_ns"][mine][is_step], return_index=True)[1]
-        is_step[np.setdiff1d(np.flatnonzero(is_step), np.flatnonzero(is_step)[first])] = False
-        mine = mine[~is_step]
+    # The step's own range begins where its window does; of ranges that begin together the longest comes first.
+    starts = ranges["start_ns"][mine]
+    longest = np.unique(starts, return_index=True)[1]
+    own = longest[np.isin(starts[longest], steps.starts_ns) & (ranges["kind"][mine[longest]] == RangeKind.MARKER)]
+    mine = np.delete(mine, own)
     nesting = Nesting(ranges["start_ns"][mine], ranges["end_ns"][mine])
     at = nesting.innermost(capture.api["start_ns"][rows])
-    names = np.append(ranges["name"][mine], NONE)
+    label, labels = labelled(capture, ranges["name"][mine])
+    names = np.append(label, OUTSIDE_ALL)
     parents = np.append(nesting.parents(), np.full(len(mine) + 1 - len(nesting.parents()), NONE))
-    path = np.full((len(rows), _LEVELS), NONE, dtype=np.int64)
+    path = np.full((len(rows), _LEVELS), OUTSIDE_ALL, dtype=np.int64)
     for level in range(_LEVELS):
         path[:, level] = names[at]
         at = parents[at]
-        at = np.where(path[:, level] == NONE, NONE, at)
+        at = np.where(path[:, level] == OUTSIDE_ALL, NONE, at)
     distinct, number = np.unique(path, axis=0, return_inverse=True)
-    sites = [
-        BETWEEN.join(capture.names[name] for name in reversed(row) if name != NONE) or OUTSIDE
-        for row in distinct.tolist()
-    ]
+    words = ([labels[name] for name in reversed(row) if name != OUTSIDE_ALL] for row in distinct.tolist())
+    sites = [BETWEEN.join(site) or OUTSIDE for site in words]
     return number.reshape(-1).astype(np.int64), sites

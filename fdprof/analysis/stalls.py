@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fdprof.analysis.calls import Calls
+from fdprof.analysis.groups import NOBODY, rows_by
 from fdprof.analysis.intervals import covered, inside
 from fdprof.analysis.ledger import Ledger, blocked_by_call
 from fdprof.analysis.sites import site_of_calls
@@ -92,8 +93,7 @@ def _sites(
     own, busy = _device_during(capture, calls, device, rows)
     ended_on, evidence = awaited_work(capture, calls, rows)
     found = []
-    for group in range(groups.shape[1]):
-        mine = number == group
+    for (group,), mine in rows_by(number).items():
         its_rows = rows[mine]
         longest = int(np.argmax(duration[mine]))
         blocked_ns = float(duration[mine].sum()) / count
@@ -103,13 +103,14 @@ def _sites(
         known = work != NONE
         awaited = None
         if known.any():
-            awaited = capture.names[int(np.argmax(np.bincount(capture.device["name"][work[known]])))]
+            ended, times = np.unique(capture.device["name"][work[known]], return_counts=True)
+            awaited = capture.names[int(ended[np.argmax(times)])]
         found.append(
             SyncSite(
                 call=plain_name(capture.names[int(groups[0, group])]),
                 site=sites[int(groups[1, group])],
-                count=int(mine.sum()),
-                per_step=float(mine.sum()) / count,
+                count=len(mine),
+                per_step=len(mine) / count,
                 blocked_ns=blocked_ns,
                 own_copy_ns=own_ns,
                 other_work_ns=None if own_ns is None or busy_ns is None else busy_ns - own_ns,
@@ -161,18 +162,17 @@ def awaited_work(capture: Capture, calls: Calls, rows: IntColumn) -> tuple[IntCo
     issued = device["api"] != NONE
     work = np.flatnonzero(issued)
     of_work = process[api["thread"][device["api"][work]]]
-    for one in np.unique(of_wait).tolist():
-        for number in np.unique(stream[of_wait == one]).tolist():
-            mine = work[(of_work == one) & ((device["stream"][work] == number) | (number == NONE))]
-            its = np.flatnonzero((of_wait == one) & (stream == number))
-            if not len(mine):
-                continue
-            mine = mine[np.argsort(api["start_ns"][device["api"][mine]], kind="stable")]
-            start = api["start_ns"][device["api"][mine]]
-            at = np.searchsorted(start, before[its], side="left") - 1
-            # Within a stream the last issued ends last; over all streams the latest end so far is what counts.
-            latest = _running_latest(device["end_ns"][mine])
-            result[waits[its]] = np.where(at >= 0, mine[latest[np.maximum(at, 0)]], NONE)
+    of_process, of_stream = rows_by(of_work), rows_by(of_work, device["stream"][work])
+    for (one, number), its in rows_by(of_wait, stream).items():
+        mine = work[of_process.get((one,), NOBODY) if number == NONE else of_stream.get((one, number), NOBODY)]
+        if not len(mine):
+            continue
+        mine = mine[np.argsort(api["start_ns"][device["api"][mine]], kind="stable")]
+        start = api["start_ns"][device["api"][mine]]
+        at = np.searchsorted(start, before[its], side="left") - 1
+        # Within a stream the last issued ends last; over all streams the latest end so far is what counts.
+        latest = _running_latest(device["end_ns"][mine])
+        result[waits[its]] = np.where(at >= 0, mine[latest[np.maximum(at, 0)]], NONE)
     found = result[waits] != NONE
     evidence[waits] = np.where(found, known, int(Evidence.UNKNOWN))
     return result, evidence
@@ -230,9 +230,9 @@ def _likeliest_records(capture: Capture, waits: IntColumn) -> IntColumn:
     result = np.full(len(waits), NONE, dtype=np.int64)
     process = capture.process_of_threads()[api["thread"]]
     records = np.flatnonzero(capture.kinds(ApiKind.EVENT_RECORD))
-    for one in np.unique(process[waits]).tolist():
-        mine = records[process[records] == one]
-        its = np.flatnonzero(process[waits] == one)
+    of_process = rows_by(process[records])
+    for key, its in rows_by(process[waits]).items():
+        mine = records[of_process.get(key, NOBODY)]
         if not len(mine):
             continue
         done = _preceding_work_end(capture, mine)
@@ -254,11 +254,10 @@ def _preceding_work_end(capture: Capture, records: IntColumn) -> IntColumn:
     api, device = capture.api, capture.device
     result = np.zeros(len(records), dtype=np.int64)
     issued = np.flatnonzero(device["api"] != NONE)
-    of_work = api["thread"][device["api"][issued]]
-    for thread in np.unique(api["thread"][records]).tolist():
-        mine = issued[of_work == thread]
+    of_thread = rows_by(api["thread"][device["api"][issued]])
+    for key, its in rows_by(api["thread"][records]).items():
+        mine = issued[of_thread.get(key, NOBODY)]
         mine = mine[np.argsort(device["api"][mine], kind="stable")]  # rows of API are in order of start
-        its = np.flatnonzero(api["thread"][records] == thread)
         at = np.searchsorted(device["api"][mine], records[its], side="left") - 1
         result[its] = np.where(at >= 0, np.append(device["end_ns"][mine], 0)[at], 0)
     return result

@@ -31,6 +31,9 @@ _NUMBER = re.compile(r"#(\d{1,18})$")
 _NOT_DECODE = re.compile(r"^step\[(?!.*DECODE).*\]$|context_0*[1-9]\d*|^execute_new_0*[1-9]\d*_", re.IGNORECASE)
 """SGLang writes the forward mode into its marker, vLLM how many requests are in their prompt (context, or new)."""
 
+# Threads with steps that a note names.
+_SHOWN = 8
+
 # The share of a thread's calls, in time, that an inferred loop has to cover.
 _MOST = 0.5
 
@@ -160,16 +163,19 @@ def _steps_of(capture: Capture, chosen: npt.NDArray[np.bool_], found_by: str) ->
     ranges = capture.ranges
     threads, counts = np.unique(ranges["thread"][rows], return_counts=True)
     thread = int(threads[np.argmax(counts)])
+    others = [pair for pair in zip(threads.tolist(), counts.tolist(), strict=True) if pair[0] != thread]
     notes = tuple(
         f"thread {capture.threads[other].thread} of process {capture.threads[other].process} has {count:,} steps too; "
         "--thread or --process chooses it"
-        for other, count in zip(threads.tolist(), counts.tolist(), strict=True)
-        if other != thread
+        for other, count in others[:_SHOWN]
     )
+    if len(others) > _SHOWN:
+        notes += (f"{len(others) - _SHOWN:,} more threads have steps too",)
     rows = rows[ranges["thread"][rows] == thread]
     starts, ends = ranges["start_ns"][rows], ranges["end_ns"][rows]
     # A marker inside another (decode_step in step, say) is no step of its own.
-    outer = np.append(True, starts[1:] >= np.maximum.accumulate(ends)[:-1] - _TOUCHING_NS)
+    latest = np.maximum.accumulate(ends)[:-1]
+    outer = np.append(True, (starts[1:] >= latest - _TOUCHING_NS) & (ends[1:] > latest))
     rows, starts, ends = rows[outer], starts[outer], ends[outer]
     window_ends = np.append(starts[1:], np.maximum(ends[-1:], starts[-1:]))
     names = [capture.names[index] for index in ranges["name"][rows].tolist()]

@@ -1,10 +1,13 @@
 """The copies between host and device of the steps: issue, copy and wait kept apart, alike ones in one row."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fdprof.analysis.calls import Calls
+from fdprof.analysis.groups import NOBODY, rows_by
 from fdprof.analysis.intervals import inside
 from fdprof.analysis.sites import site_of_calls
 from fdprof.analysis.stalls import fences
@@ -12,6 +15,7 @@ from fdprof.analysis.steps import Steps
 from fdprof.capture import NONE, Capture, CopyDirection, Evidence, HostSide, WorkKind
 from fdprof.model import IntColumn
 
+_NEVER = np.iinfo(np.int64).max
 _DIRECTIONS = {CopyDirection.TO_HOST: "device to host", CopyDirection.TO_DEVICE: "host to device"}
 _MEMORY = {
     HostSide.UNKNOWN: "unknown",
@@ -73,13 +77,15 @@ def transfers_of(capture: Capture, calls: Calls, steps: Steps, device: int | Non
     groups, number = np.unique(np.concatenate((site[None, :], key)), axis=1, return_inverse=True)
     number = number.reshape(-1)
     wait = _fence_of(capture, calls, rows)
+    sure = np.full(len(api) + 1, int(Evidence.UNKNOWN), dtype=np.int64)
+    fence = np.unique(wait[wait != NONE])
+    sure[fence] = fences(capture, fence)[2]
     found = []
-    for group in range(groups.shape[1]):
+    for (group,), its in rows_by(number).items():
         where, direction, host_side, size_bytes, stream = groups[:, group].tolist()
-        mine = rows[number == group]
         found.append(
             _transfer(
-                capture, calls, steps, mine, wait[number == group],
+                capture, calls, steps, rows[its], wait[its], sure,
                 sites[where] if where != NONE else "(call not in the capture)",
                 CopyDirection(direction), HostSide(host_side), size_bytes, stream, device,
             )
@@ -93,6 +99,7 @@ def _transfer(
     steps: Steps,
     rows: IntColumn,
     wait: IntColumn,
+    sure: IntColumn,
     name: str,
     direction: CopyDirection,
     host_side: HostSide,
@@ -104,20 +111,20 @@ def _transfer(
     work = capture.device
     call = np.unique(work["api"][rows])
     call = call[call != NONE]
-    issue = (calls.end_ns - calls.start_ns)[call]
+    issue = calls.end_ns[call] - calls.start_ns[call]
     blocking = calls.blocks[call]
-    waited = wait != NONE
-    when = np.append(calls.start_ns, 0)
+    api = work["api"][rows]
+    call_blocks = _at(calls.blocks, api)
+    waited = (wait != NONE) & ~call_blocks  # a copy that blocks is its own wait
     # A wait behind the last step is not the steps' time.
     fence = np.unique(wait[waited])
-    fence = fence[inside(steps.starts_ns, steps.ends_ns, when[fence]) != NONE]
-    issued_in = inside(steps.starts_ns, steps.ends_ns, np.append(calls.start_ns, 0)[work["api"][rows]])
-    waited_in = inside(steps.starts_ns, steps.ends_ns, np.append(calls.start_ns, 0)[wait])
+    fence = fence[inside(steps.starts_ns, steps.ends_ns, calls.start_ns[fence]) != NONE]
+    issued_in = inside(steps.starts_ns, steps.ends_ns, _at(calls.start_ns, api))
+    waited_in = inside(steps.starts_ns, steps.ends_ns, _at(calls.start_ns, wait))
     both = waited & (issued_in != NONE) & (waited_in != NONE)
-    after = (np.append(calls.start_ns, 0)[wait] - np.append(calls.end_ns, 0)[work["api"][rows]])[waited]
+    after = (_at(calls.start_ns, wait) - _at(calls.end_ns, api))[waited]
     to_host = direction is CopyDirection.TO_HOST
-    call_blocks = np.append(calls.blocks, False)[work["api"][rows]]
-    _, _, evidence = fences(capture, fence)
+    evidence = sure[fence]
     return CaptureTransfer(
         name=name,
         direction=_DIRECTIONS[direction],
@@ -128,11 +135,11 @@ def _transfer(
         stream=stream,
         is_default_stream=(device, stream) in capture.default_streams,
         issue_ns=float(issue.sum()) / count if len(call) else None,
-        copy_ns=float((work["end_ns"] - work["start_ns"])[rows].sum()) / count,
-        wait_ns=float((calls.end_ns - calls.start_ns)[fence].sum()) / count if len(fence) else None,
+        copy_ns=float((work["end_ns"][rows] - work["start_ns"][rows]).sum()) / count,
+        wait_ns=float((calls.end_ns[fence] - calls.start_ns[fence]).sum()) / count if len(fence) else None,
         lag=float((waited_in - issued_in)[both].mean()) if both.any() else (0.0 if blocking.any() else None),
         blocking_share=float(blocking.mean()) if len(call) else 0.0,
-        unawaited=int((to_host & (waited_in == NONE) & ~call_blocks & (work["api"][rows] != NONE)).sum()),
+        unawaited=int((to_host & (~waited | (waited_in == NONE)) & ~call_blocks & (api != NONE)).sum()),
         wait_after_ns=float(np.median(after)) if len(after) else None,
         evidence=Evidence(int(evidence.min())) if len(evidence) else Evidence.UNKNOWN,
     )
@@ -151,14 +158,37 @@ def _fence_of(capture: Capture, calls: Calls, rows: IntColumn) -> IntColumn:
     call = work["api"][rows]
     of_copy = np.where(call != NONE, process[np.append(api["thread"], 0)[call]], NONE)
     issued = np.append(api["start_ns"], 0)[call]
-    for one in np.unique(of_copy[call != NONE]).tolist():
-        for number in np.unique(work["stream"][rows]).tolist():
-            mine = np.flatnonzero((call != NONE) & (of_copy == one) & (work["stream"][rows] == number))
-            its = waits[(of_wait == one) & ((stream == number) | (stream == NONE))]
-            if not len(mine) or not len(its):
+    of_stream = rows_by(of_wait, stream)
+    for key, mine in rows_by(of_copy, work["stream"][rows]).items():
+        if key[0] == NONE:
+            continue
+        # A wait without a stream is for all: of its own stream's and of these the one that returns first.
+        returns = np.full((2, len(mine)), _NEVER, dtype=np.int64)
+        found = np.full((2, len(mine)), NONE, dtype=np.int64)
+        for number, its in enumerate((of_stream.get(key, NOBODY), of_stream.get((key[0], NONE), NOBODY))):
+            if not len(its) or (number and key[1] == NONE):
                 continue
-            limit = before[(of_wait == one) & ((stream == number) | (stream == NONE))]
-            order = np.argsort(limit, kind="stable")
-            at = np.searchsorted(limit[order], issued[mine], side="right")
-            result[mine] = np.where(at < len(its), its[order][np.minimum(at, len(its) - 1)], NONE)
+            order = its[np.argsort(before[its], kind="stable")]
+            at = np.searchsorted(before[order], issued[mine], side="right")
+            known = at < len(order)
+            # Of all waits whose fence lies behind the issue, the one that returns first.
+            ends = api["end_ns"][waits[order]]
+            first = _least_from(ends)[at[known]]
+            returns[number, known] = ends[first]
+            found[number, known] = waits[order][first]
+        is_second = (returns[1] < returns[0]) | ((returns[1] == returns[0]) & (found[1] < found[0]))
+        result[mine] = np.where(is_second, found[1], found[0])
     return result
+
+
+def _least_from(values: IntColumn) -> IntColumn:
+    """Return for each position that of the least value from there on."""
+    backwards = values[::-1]
+    least = np.minimum.accumulate(backwards)
+    at = np.maximum.accumulate(np.where(backwards == least, np.arange(len(values)), 0))
+    return len(values) - 1 - at[::-1]
+
+
+def _at(column: npt.NDArray[Any], rows: IntColumn) -> npt.NDArray[Any]:
+    """Return the values of these rows, 0 for -1."""
+    return np.where(rows == NONE, 0, column[np.maximum(rows, 0)]).astype(column.dtype) if len(column) else rows * 0

@@ -3,13 +3,15 @@
 import re
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fdprof.cli.options import Force, Json, Output, check_output, say, show
-from fdprof.errors import UsageError
+from fdprof.errors import InputError, UsageError
+from fdprof.units import printable
 
 _QUIET_S = 1.0
 _A_LINE_S = 0.5
@@ -53,7 +55,10 @@ def analyze(
         progress(f"reading {path}")
         capture = import_capture(path, progress)
         progress(f"{path}: {capture.rows:,} rows read; computing the ledger")
-        results.append(analyze_capture(capture, str(path), choice, device, first, last))
+        try:
+            results.append(analyze_capture(capture, str(path), choice, device, first, last))
+        except (InputError, UsageError) as error:  # analysis does not know the file
+            raise type(error)(f"{path}: {error}", error.hint) from error
     show(results[0] if len(results) == 1 else Analyses(tuple(results)), json, output)
 
 
@@ -67,7 +72,7 @@ class _Progress:
         now = time.monotonic()
         if now >= self._next and sys.stderr.isatty():
             self._next = now + _A_LINE_S
-            say(text)
+            say(printable(text))
 
 
 def _part(steps: str | None) -> tuple[int | None, int | None]:
@@ -86,7 +91,9 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
     if text is None:
         return None
     try:
-        return re.compile(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # "[[" may mean something else one day
+            return re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
         raise UsageError(
             f"--step-range {text!r} is no regular expression: {error}", r"for example --step-range '^my_step$'"

@@ -15,15 +15,20 @@ from fdprof.cli.recording import INTERRUPTED
 from fdprof.cli.scenario_options import command_with_options
 from fdprof.errors import FdprofError, UsageError
 from fdprof.params import LoopParams
+from fdprof.units import printable
 
 _BUG = 70
 _OUTPUT_LOST = frozenset({errno.ENOSPC, errno.EBADF, errno.EIO})
 
 
 def _tell(message: str) -> None:
-    """Print `message` to standard error; the exit code must be right even where that cannot be written."""
+    """Print `message` to standard error; the exit code must be right even where that cannot be written.
+
+    Paths and libraries' errors bring along what others wrote, so it is escaped here.
+    """
+    lines = "\n".join(printable(line) for line in message.split("\n"))
     with contextlib.suppress(OSError):
-        print(f"fdprof: {message}", file=sys.stderr)  # noqa: T201
+        print(f"fdprof: {lines}", file=sys.stderr)  # noqa: T201
 
 
 @contextlib.contextmanager

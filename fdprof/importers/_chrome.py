@@ -6,6 +6,7 @@ in names, bytes that are no UTF-8, NaN, lone surrogates, backslashes of Windows 
 
 import gzip
 import json
+import os
 import re
 import zlib
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from fdprof.errors import InputError
 from fdprof.importers.protocol import Progress
@@ -28,6 +30,9 @@ MAX_EXPANSION = 200
 """Gzip data that grows more than this, once past `CHECKED_FROM_BYTES`, is no trace: traces reach about 30."""
 
 CHECKED_FROM_BYTES = 64 << 20
+
+LEAST_BYTES = 8
+"""Objects and lists shorter than this on average are no events: each takes ten times as much as an object in memory."""
 
 AGAIN = "export the trace again, after the profiler has stopped"
 
@@ -116,6 +121,13 @@ class Rows:
         """Return each event's args, empty ones where it has none."""
         return [event.args or NO_ARGS for event in self.events]
 
+    def where(self, chosen: npt.NDArray[np.bool_]) -> "Rows":
+        """Return the chosen rows."""
+        if chosen.all():
+            return self
+        numbers = np.flatnonzero(chosen)
+        return Rows([self.events[number] for number in numbers.tolist()], self.start_ns[numbers], self.end_ns[numbers])
+
 
 class Trace:
     """A file's events, and the numbers of its complete ones (ph X) by category in lower case."""
@@ -199,6 +211,8 @@ def read_trace(path: Path, progress: Progress) -> Trace:
     if _NOT_SPACE.search(data) is None:
         raise InputError(f"{path} is empty", AGAIN)
     progress(f"{path.name}: {len(data) / 1e6:,.1f} MB of JSON")
+    if len(data) > CHECKED_FROM_BYTES and (data.count(b"{") + data.count(b"[")) * LEAST_BYTES > len(data):
+        raise InputError(f"{path} is little but brackets, which no trace is", "check where the file comes from")
     if _ROCPROF_HEAD.match(data):
         raise _no_trace(path, [_ROCPROF])
     top, is_exact = _parsed(path, data)
@@ -229,18 +243,17 @@ def _content(path: Path) -> Data:
     """Return the JSON in the file, whatever its suffix says."""
     try:
         with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size > MAX_BYTES:  # before room is made for it
+                raise InputError(f"{path} has more than {MAX_BYTES >> 30} GiB", "profile fewer steps")
             is_gzip = file.read(2) == _GZIP_MAGIC
             file.seek(0)
             if is_gzip:
                 return _inflated(path, file)
-            data = file.read(MAX_BYTES + 1)
+            return file.read(MAX_BYTES)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}", "check the path") from error
     except MemoryError as error:
         raise InputError(f"{path} does not fit in memory", _SHORTER) from error
-    if len(data) > MAX_BYTES:
-        raise InputError(f"{path} has more than {MAX_BYTES >> 30} GiB", "profile fewer steps")
-    return data
 
 
 def _inflated(path: Path, file: Any) -> bytearray:

@@ -208,7 +208,8 @@ class Assembler:
             return np.full(len(correlation), frequent[0], dtype=np.int64)
         # The first of equal ids is of the process with most calls.
         at = np.minimum(np.searchsorted(known[order], correlation, side="left"), len(order) - 1)
-        return np.where(known[order][at] == correlation, frequent[its[order][at]], frequent[0]).astype(np.int64)
+        host = np.where(known[order][at] == correlation, frequent[its[order][at]], frequent[0])
+        return np.asarray(host, dtype=np.int64)
 
     def work(
         self,
@@ -290,6 +291,16 @@ class Assembler:
         return frozenset(
             (index, _HIP_NULL_STREAM if is_hip else _CUDA_NULL_STREAM) for index in range(len(self.devices))
         )
+
+
+def timed_work(parts: Sequence[tuple[WorkKind, Rows]]) -> tuple[list[tuple[WorkKind, Rows]], list[str]]:
+    """Return the rows of device work that have a time, and what to say of the others.
+
+    CUPTI gives 0 for both ends where it could not take a time (CUpti_ActivityKernel, "start").
+    """
+    timed = [(kind, rows.where((rows.start_ns != 0) | (rows.end_ns != 0))) for kind, rows in parts]
+    count = sum(len(rows.events) for _, rows in parts) - sum(len(rows.events) for _, rows in timed)
+    return timed, [f"{count:,} device rows begin and end at time 0, which means no time, left out"] if count else []
 
 
 def work_limits(calls: Table, device: Table, issued: IntColumn) -> list[str]:

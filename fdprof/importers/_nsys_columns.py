@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,6 +20,7 @@ MISSING = int(np.iinfo(np.int64).min)
 
 _NO_ID = 0xFFFFFFFF  # CUPTI's "none" of a stream or event id
 _MAX_NAME = 10_000
+_TIMES = frozenset({"start", "end"})
 
 
 class Columns:
@@ -34,6 +36,10 @@ class Columns:
     def has(self, table: str) -> bool:
         """Return whether the file has a table."""
         return bool(self._tables.columns(table))
+
+    def first_of(self, table: str, names: Sequence[str]) -> list[str]:
+        """Return the first of these columns that a table has; none where it has none."""
+        return [name for name in names if name in self._tables.columns(table)][:1]
 
     def refuse(self, problem: str, hint: str) -> InputError:
         """Return the error that says what is wrong with this file."""
@@ -69,12 +75,15 @@ class Columns:
         if pa.types.is_null(column.type):
             return np.full(len(column), MISSING, dtype=np.int64)
         if pa.types.is_unsigned_integer(column.type) and column.type.bit_width == 64:
+            if name in _TIMES and (pc.max(column).as_py() or 0) > np.iinfo(np.int64).max:
+                raise InputError(f"{self._path}, table {table}, column {name}: a time beyond 63 bits", AGAIN)
             column = column.cast(pa.int64(), safe=False)  # ids: only that they differ matters
         if not pa.types.is_integer(column.type) and not pa.types.is_boolean(column.type):
             if column.null_count == len(column):
                 return np.full(len(column), MISSING, dtype=np.int64)
             raise InputError(
-                f"{self._path}, table {table}, column {name}: {column.type} values, expected integers of 64 bits", AGAIN
+                f"{self._path}, table {table}, column {name}: {column.type!s:.60} values, expected integers of 64 bits",
+                AGAIN,
             )
         return _joined([_numbers(chunk, MISSING) for chunk in column.cast(pa.int64()).chunks])
 
@@ -82,23 +91,27 @@ class Columns:
         """Return for each text its number among the capture's names, MISSING for NULL."""
         if column.null_count == len(column):
             return np.full(len(column), MISSING, dtype=np.int64)
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-            raise InputError(f"{self._path}, table {table}, column {name}: {column.type} values, expected text", AGAIN)
+        if not is_text(column.type):
+            raise InputError(
+                f"{self._path}, table {table}, column {name}: {column.type!s:.60} values, expected text", AGAIN
+            )
         found = []
-        for chunk in column.dictionary_encode().chunks:
+        for part in column.chunks:  # each by itself: one dictionary for all would be gone through for each
+            chunk = part if pa.types.is_dictionary(part.type) else part.dictionary_encode()
             number = self._name_numbers(chunk.dictionary)
             indices = _numbers(chunk.indices.cast(pa.int64()), len(number))
             found.append(np.append(number, MISSING)[indices])
         return _joined(found)
 
     def _name_numbers(self, texts: pa.Array) -> IntColumn:
-        return np.array([self.names.index(_cut(text)) for text in _decoded(texts)], dtype=np.int64)
+        numbers = (MISSING if text is None else self.names.index(_cut(text)) for text in decoded(texts))
+        return np.fromiter(numbers, dtype=np.int64, count=len(texts))
 
     def _read_strings(self) -> tuple[IntColumn, IntColumn]:
         """Return the ids of StringIds, sorted, and the number of each one's name."""
         columns = self.read("StringIds", ["id"], text=["value"])
+        if columns is not None and "value" not in self._tables.columns("StringIds"):
+            raise self.refuse("table StringIds has no column value", AGAIN)
         if columns is None:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         order = np.argsort(columns["id"], kind="stable")
@@ -112,16 +125,18 @@ class Columns:
         at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
         return np.where(known[at] == ids, number[at], MISSING)
 
+    def kept(self, columns: dict[str, IntColumn], chosen: npt.NDArray[np.bool_], left: str) -> dict[str, IntColumn]:
+        """Return the chosen rows, and say how many others were left out."""
+        if chosen.all():
+            return columns
+        self.limits.append(f"{int((~chosen).sum()):,} {left}, left out")
+        return {name: column[chosen] for name, column in columns.items()}
+
     def timed(self, columns: dict[str, IntColumn], what: str) -> dict[str, IntColumn]:
         """Return the rows that have a start and an end not before it, and say how many have not."""
         start, end = columns["start"], columns["end"]
         whole = (start != MISSING) & (end != MISSING) & (end >= start)
-        if not whole.all():
-            self.limits.append(
-                f"{int((~whole).sum()):,} {what} without an end, or with one before their start, left out"
-            )
-            columns = {name: column[whole] for name, column in columns.items()}
-        return columns
+        return self.kept(columns, whole, f"{what} without an end, or with one before their start")
 
 
 def _joined(parts: Sequence[IntColumn]) -> IntColumn:
@@ -144,9 +159,16 @@ def _numbers(column: pa.Array, null: int) -> IntColumn:
     return np.where(is_valid, values, null)
 
 
-def _decoded(texts: pa.Array) -> Iterable[str]:
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether a column of this type holds texts."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def decoded(texts: pa.Array | pa.ChunkedArray) -> Iterable[str | None]:
     """Return the texts; bytes that are no UTF-8 become replacement characters."""
-    return (bytes(raw.as_buffer()).decode("utf-8", errors="replace") for raw in pc.cast(texts, pa.large_binary()))
+    for raw in pc.cast(texts, pa.large_binary()):
+        yield bytes(raw.as_buffer()).decode("utf-8", errors="replace") if raw.is_valid else None
 
 
 def _cut(text: str) -> str:

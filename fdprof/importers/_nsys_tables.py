@@ -19,13 +19,22 @@ import pyarrow.parquet as pq
 from fdprof.errors import InputError
 
 AGAIN = "export it again: nsys export --type sqlite --force-overwrite true REPORT.nsys-rep"
+_AGAIN_PARQUET = "export it again: nsys export --type parquetdir --force-overwrite true REPORT.nsys-rep"
 SQLITE_MAGIC = b"SQLite format 3\0"
 
 # An export writes each table under its name, or with the version of its layout behind it.
-_VERSIONED = re.compile(r"^(?P<name>.+?)(_V(?P<version>\d{1,3}))?$")
+_VERSIONED = re.compile(r"(?P<name>.+?)(_V(?P<version>\d{1,3}))?")
 _WHOLE_FILE_COUNTED = (24, 92)  # header fields that are equal when the page count beside them is to be trusted
 _BATCH_ROWS = 65_536
-_NOT_ORDINARY = re.compile(r"^\s*CREATE\s+VIRTUAL\b", re.IGNORECASE)
+_ORDINARY = re.compile(r"CREATE TABLE ", re.IGNORECASE)  # as SQLite itself writes it; virtual tables begin otherwise
+
+# A row of SQLite has at least a byte a column and five of its own, of Parquet in practice several: a file that gives
+# much more than it can hold (pages used twice, a run-length code of a billion rows, compressed zeros) is damaged.
+_MAX_EXPANSION = 32
+_MAX_ROWS_A_BYTE = 4
+_MAX_UNPACKED = 200
+_CHECKED_FROM_BYTES = 64 << 20
+_CHECKED_FROM_ROWS = 100_000
 
 
 class Tables(Protocol):
@@ -53,7 +62,7 @@ def _newest(names: Iterable[str]) -> dict[str, str]:
     """
     found: dict[str, tuple[int, str]] = {}
     for name in names:
-        match = _VERSIONED.match(name)
+        match = _VERSIONED.fullmatch(name)
         if match is None:
             continue
         version = int(match["version"] or 0)
@@ -69,15 +78,14 @@ class _SqliteTables:
         # immutable: SQLite neither locks nor writes a file beside it, so a read-only folder will do.
         self._uri = path.resolve().as_uri() + "?mode=ro&immutable=1"
         self._columns: dict[str, frozenset[str]] = {}
+        self._most_bytes = _CHECKED_FROM_BYTES + _MAX_EXPANSION * path.stat().st_size
         try:
             connection = sqlite3.connect(self._uri, uri=True)
             try:
                 self._tables = self._ordinary(connection)
             finally:
                 connection.close()
-            self._database = adbc_driver_sqlite.connect(self._uri)
-            self._connection = adbc.AdbcConnection(self._database)
-        except (sqlite3.Error, adbc.Error, OSError, UnicodeDecodeError) as error:
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
             raise self._unreadable(error) from error
 
     def names(self) -> list[str]:
@@ -90,13 +98,32 @@ class _SqliteTables:
         name = self._tables[table]
         wanted = ", ".join(_quoted(column) for column in columns)
         try:
-            with adbc.AdbcStatement(self._connection) as statement:
+            # Opened for each table and closed again: whoever reads many captures has a limit of open files.
+            with (
+                adbc_driver_sqlite.connect(self._uri) as database,
+                adbc.AdbcConnection(database) as connection,
+                adbc.AdbcStatement(connection) as statement,
+            ):
                 statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_BATCH_ROWS)})
-                statement.set_sql_query(f"SELECT {wanted} FROM main.{_quoted(name)}")
+                # An index need not hold what its table does.
+                statement.set_sql_query(f"SELECT {wanted} FROM main.{_quoted(name)} NOT INDEXED")
                 stream, _ = statement.execute_query()
-                return pa.RecordBatchReader._import_from_c(stream.address).read_all()
+                with pa.RecordBatchReader._import_from_c(stream.address) as reader:
+                    return self._bounded(reader, name)
         except (adbc.Error, pa.ArrowException, OSError) as error:
             raise self._unreadable(error, name) from error
+
+    def _bounded(self, reader: pa.RecordBatchReader, table: str) -> pa.Table:
+        """Return all batches; InputError when they hold more than the file has room for."""
+        batches, size_bytes = [], 0
+        for batch in reader:
+            size_bytes += batch.nbytes
+            if size_bytes > self._most_bytes:
+                raise InputError(
+                    f"{self._path}, table {table}: more rows than the file has room for, so it is damaged", AGAIN
+                )
+            batches.append(batch)
+        return pa.Table.from_batches(batches, reader.schema)
 
     def _ordinary(self, connection: sqlite3.Connection) -> dict[str, str]:
         connection.execute("PRAGMA trusted_schema = OFF")
@@ -104,7 +131,7 @@ class _SqliteTables:
         for kind, name, sql in connection.execute("SELECT type, name, sql FROM sqlite_master"):
             if not isinstance(name, str) or name.startswith("sqlite_"):
                 continue
-            if kind == "view" or (kind == "table" and _NOT_ORDINARY.match(str(sql))):
+            if kind == "view" or (kind == "table" and not _ORDINARY.match(str(sql))):
                 if _is_known(name):
                     what = "a view" if kind == "view" else "a virtual table"
                     raise InputError(f"{self._path}: {name} is {what}; an export has only tables", AGAIN)
@@ -124,8 +151,12 @@ class _SqliteTables:
 class _ParquetTables:
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._tables = _newest(sorted(file.stem for file in path.glob("*.parquet")))
-        self._schemas: dict[str, frozenset[str]] = {}
+        files = sorted(path.glob("*.parquet"))
+        for file in files:
+            if not file.is_file():  # a pipe would be waited for
+                raise InputError(f"{file} is no regular file", _AGAIN_PARQUET)
+        self._tables = _newest(file.stem for file in files)
+        self._schemas: dict[str, pa.Schema] = {}
 
     def names(self) -> list[str]:
         return list(self._tables.values())
@@ -134,26 +165,40 @@ class _ParquetTables:
         if table not in self._tables:
             return frozenset()
         if table not in self._schemas:
-            file = self._file(table)
-            try:
-                self._schemas[table] = frozenset(pq.read_schema(file).names)
-            except (pa.ArrowException, OSError) as error:
-                raise self._unreadable(error, file) from error
-        return self._schemas[table]
+            self._schemas[table] = self._schema(self._file(table))
+        return frozenset(self._schemas[table].names)
 
     def read(self, table: str, columns: Iterable[str]) -> pa.Table:
         file = self._file(table)
+        # A text that a million rows share stays one text.
+        texts = [field.name for field in self._schemas[table] if field.type in (pa.string(), pa.large_string())]
         try:
-            return pq.read_table(file, columns=list(columns))
-        except (pa.ArrowException, OSError) as error:
+            return pq.read_table(file, columns=list(columns), read_dictionary=texts)
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise self._unreadable(error, file) from error
+
+    def _schema(self, file: Path) -> pa.Schema:
+        """Return a file's schema; InputError when it says that it holds more than its size allows."""
+        try:
+            size_bytes = file.stat().st_size
+            found = pq.read_metadata(file)
+            schema = found.schema.to_arrow_schema()
+            unpacked = sum(found.row_group(number).total_byte_size for number in range(found.num_row_groups))
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise self._unreadable(error, file) from error
+        if found.num_rows > max(_CHECKED_FROM_ROWS, _MAX_ROWS_A_BYTE * size_bytes):
+            raise InputError(f"{file} has {found.num_rows:,} rows in {size_bytes:,} bytes: damaged", _AGAIN_PARQUET)
+        if unpacked > max(_CHECKED_FROM_BYTES, _MAX_UNPACKED * size_bytes):
+            raise InputError(f"{file} expands more than {_MAX_UNPACKED}:1, which no export does", _AGAIN_PARQUET)
+        if len(set(schema.names)) < len(schema.names):
+            raise InputError(f"{file} has two columns of one name", _AGAIN_PARQUET)
+        return schema
 
     def _file(self, table: str) -> Path:
         return self._path / f"{self._tables[table]}.parquet"
 
     def _unreadable(self, error: Exception, file: Path) -> InputError:
-        again = "export it again: nsys export --type parquetdir --force-overwrite true REPORT.nsys-rep"
-        return InputError(f"cannot read {file}: {_sentence(error)}", again)
+        return InputError(f"cannot read {file}: {_sentence(error)}", _AGAIN_PARQUET)
 
 
 def _is_known(name: str) -> bool:

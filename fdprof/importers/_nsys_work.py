@@ -1,12 +1,14 @@
 """The device's side of an export: kernels, copies, memsets and graphs as rows of device work, and the devices."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fdprof.capture import DEVICE, NONE, CopyDirection, Device, HostSide, WorkKind
 from fdprof.columns import by_start, join_calls
-from fdprof.importers._nsys_columns import MISSING, Columns, process_of
+from fdprof.importers._nsys_columns import MISSING, Columns, id_of, process_of
 from fdprof.model import IntColumn, Table
 
 _KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -16,6 +18,7 @@ _MEMSET = "CUPTI_ACTIVITY_KIND_MEMSET"
 _GRAPH = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 
 _MAX_DEVICES = 1 << 16
+_KERNEL_NAMES = ("shortName", "demangledName")
 
 # CUPTI's CUpti_ActivityMemcpyKind and CUpti_ActivityMemoryKind.
 _DIRECTION = {
@@ -54,13 +57,18 @@ def device_work(
         (_MEMSET, WorkKind.MEMSET),
         (_GRAPH, WorkKind.GRAPH),
     ):
-        names = ["shortName", "demangledName"] if kind is WorkKind.KERNEL else []
+        names = source.first_of(table, _KERNEL_NAMES) if kind is WorkKind.KERNEL else []
         sizes = ["bytes", "copyKind", "srcKind", "dstKind"] if kind is WorkKind.COPY else []
         sizes = ["bytes"] if kind is WorkKind.MEMSET else sizes
         columns = source.read(table, common, optional=["globalPid", *names, *sizes])
         if columns is None:
             continue
         columns = source.timed(columns, f"rows of {table}")
+        # CUPTI gives 0 for both where it could not take a time (CUpti_ActivityKernel, "start").
+        has_time = (columns["start"] != 0) | (columns["end"] != 0)
+        columns = source.kept(columns, has_time, f"rows of {table} from time 0 to time 0, which means no time")
+        numbered = (columns["deviceId"] >= 0) & (columns["deviceId"] < _MAX_DEVICES)
+        columns = source.kept(columns, numbered, f"rows of {table} without the number of a device")
         parts.append(_work(source, columns, kind))
     if not parts:
         return Table.of_rows(DEVICE, []), ()
@@ -75,7 +83,7 @@ def device_work(
         whole["process"][whole["process"] == MISSING] = processes[0] if len(processes) else 0
     api = join_calls(api_process, api_correlation, whole["process"], whole["correlation"])
     # Distinct pairs by way of one number each: a card's number is small.
-    code = whole["process"] * _MAX_DEVICES + np.clip(whole["device"], 0, _MAX_DEVICES - 1)
+    code = whole["process"] * _MAX_DEVICES + whole["device"]
     known = np.unique(code)
     cards = _device_names(source)
     pairs = [divmod(pair, _MAX_DEVICES) for pair in known.tolist()]
@@ -85,33 +93,33 @@ def device_work(
     return Table.of(DEVICE, by_start(columns)[0]), devices
 
 
-def _work(source: Columns, columns: dict[str, IntColumn], kind: WorkKind) -> dict[str, IntColumn]:
+def _work(source: Columns, columns: dict[str, IntColumn], kind: WorkKind) -> dict[str, npt.NDArray[Any]]:
     count = len(columns["start"])
-    direction = np.zeros(count, dtype=np.int64)
-    host_side = np.zeros(count, dtype=np.int64)
+    direction = np.zeros(count, dtype=np.int8)
+    host_side = np.zeros(count, dtype=np.int8)
     size = np.full(count, NONE, dtype=np.int64)
     if kind is WorkKind.KERNEL:
-        name = source.named(columns["shortName"])
-        name = np.where(name == MISSING, source.named(columns["demangledName"]), name)
+        named = next((columns[entry] for entry in _KERNEL_NAMES if entry in columns), np.full(count, MISSING))
+        name = source.named(named)
         name = np.where(name == MISSING, source.names.index("(unnamed kernel)"), name)
     elif kind is WorkKind.COPY:
         direction = _mapped(columns["copyKind"], _DIRECTION)
         host = np.where(direction == CopyDirection.TO_HOST, columns["dstKind"], columns["srcKind"])
         is_host = (direction == CopyDirection.TO_HOST) | (direction == CopyDirection.TO_DEVICE)
-        host_side = np.where(is_host, _mapped(host, _HOST_SIDE), int(HostSide.UNKNOWN))
+        host_side = np.where(is_host, _mapped(host, _HOST_SIDE), np.int8(HostSide.UNKNOWN))
         number = np.array([source.names.index(_COPY_NAMES[entry]) for entry in CopyDirection], dtype=np.int64)
         name = number[direction]
     else:
         name = np.full(count, source.names.index("memset" if kind is WorkKind.MEMSET else "graph"))
     if "bytes" in columns:
-        size = np.where(columns["bytes"] == MISSING, NONE, columns["bytes"])
+        size = np.maximum(columns["bytes"], NONE)
     process = columns["globalPid"]
     return {
-        "kind": np.full(count, int(kind), dtype=np.int64),
+        "kind": np.full(count, int(kind), dtype=np.int8),
         "name": name,
         "process": np.where(process == MISSING, MISSING, process_of(process)),
         "device": columns["deviceId"],
-        "stream": columns["streamId"],
+        "stream": id_of(columns["streamId"]),
         "start_ns": columns["start"],
         "end_ns": columns["end"],
         "correlation": columns["correlationId"],
@@ -151,9 +159,9 @@ def default_streams(source: Columns, devices: Sequence[Device]) -> frozenset[tup
     )
 
 
-def _mapped(column: IntColumn, known: Mapping[int, int]) -> IntColumn:
+def _mapped(column: IntColumn, known: Mapping[int, int]) -> npt.NDArray[np.int8]:
     """Return what each value stands for, 0 for one that is not known."""
-    result = np.zeros(len(column), dtype=np.int64)
+    result = np.zeros(len(column), dtype=np.int8)
     for value, meaning in known.items():
         result[column == value] = int(meaning)
     return result

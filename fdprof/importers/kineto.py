@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fdprof.capture import (
     EVENT_RECORDS,
@@ -33,6 +32,7 @@ from fdprof.importers._chrome_rows import (
     integer,
     integers,
     is_hip,
+    timed_work,
     work_limits,
 )
 from fdprof.importers.protocol import Progress
@@ -93,7 +93,7 @@ class _Reader:
         trace, made = self._trace, self._made
         called, overhead = trace.rows(*_CALLS), trace.rows("overhead")
         self._refuse_other_devices(called)
-        parts = [(kind, trace.rows(*categories)) for kind, categories in _WORK.items()]
+        parts, untimed = timed_work([(kind, trace.rows(*categories)) for kind, categories in _WORK.items()])
         operators = trace.rows(*_OPERATORS)
         ranges = self._ranges(operators)
         calls, _ = made.calls(made.call_columns(called, integers([args.correlation for args in called.args()])))
@@ -114,7 +114,7 @@ class _Reader:
         ]
         device = made.work(parts, calls, host, correlation, identifier(streams))
         issued = join_calls(host, correlation, calls.process, calls.table["correlation"])
-        self._limits[:0] = work_limits(calls.table, device, issued)
+        self._limits[:0] = work_limits(calls.table, device, issued) + untimed
         self._say_limits(calls.table, device, syncs, links)
         hip = is_hip(trace, calls.table, made.names.all())
         overhead_table = made.overhead(overhead)
@@ -162,8 +162,8 @@ class _Reader:
         return self._made.ranges(
             [
                 (RangeKind.MARKER, trace.rows(*_MARKERS), clean),
-                (RangeKind.MARKER, _chosen(operators, is_step), clean),
-                (RangeKind.OPERATOR, _chosen(operators, ~is_step), clean),
+                (RangeKind.MARKER, operators.where(is_step), clean),
+                (RangeKind.OPERATOR, operators.where(~is_step), clean),
                 (RangeKind.FRAME, trace.rows(*_FRAMES), clean),
             ]
         )
@@ -271,20 +271,14 @@ class _Reader:
             )
 
 
-def _chosen(rows: Rows, mask: npt.NDArray[np.bool_]) -> Rows:
-    if mask.all():
-        return rows
-    numbers = np.flatnonzero(mask)
-    return Rows([rows.events[number] for number in numbers.tolist()], rows.start_ns[numbers], rows.end_ns[numbers])
-
-
 def _text(*values: Any) -> str:
     return next((value.casefold() for value in values if isinstance(value, str)), "")
 
 
 def _tool(trace: Trace) -> str:
     about = trace.about
-    words = [f"Kineto schema {about.schemaVersion}" if type(about.schemaVersion) is int else "Kineto"]
+    schema = integer(about.schemaVersion)
+    words = ["Kineto" if schema == NONE else f"Kineto schema {schema}"]
     cuda, hip = integer(about.cuda_runtime_version), integer(about.hip_runtime_version)
     if cuda > 0:
         words.append(f"CUDA {cuda // 1000}.{cuda % 1000 // 10}")

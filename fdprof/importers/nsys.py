@@ -27,7 +27,7 @@ from fdprof.capture import (
 )
 from fdprof.columns import by_start, join_calls
 from fdprof.errors import InputError
-from fdprof.importers._nsys_columns import MISSING, Columns, id_of, process_of
+from fdprof.importers._nsys_columns import MISSING, Columns, decoded, id_of, is_text, process_of
 from fdprof.importers._nsys_tables import AGAIN, SQLITE_MAGIC, Tables, open_tables
 from fdprof.importers._nsys_work import default_streams, device_work
 from fdprof.importers.protocol import Progress
@@ -47,6 +47,7 @@ _LOST = re.compile(
     r"not all|lost|dropp|overflow|discard|incomplete|fall ?back|not supported|unsupported", re.IGNORECASE
 )
 _LOSSES_SHOWN = 5
+_FEW = 64
 
 # emit_nvtx of PyTorch puts counters behind an operator's name, which would make every name unique.
 _OPERATOR = re.compile(r", (seq|op_id|sizes|input_op_ids) = ")
@@ -79,13 +80,15 @@ def _tool(tables: Tables, path: Path) -> str:
     ]
     for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
         if {"name", "value"} <= tables.columns(table):
-            rows = tables.read(table, ["name", "value"]).to_pydict()
-            entries = {str(name): str(value) for name, value in zip(rows["name"], rows["value"], strict=True)}
+            read = tables.read(table, ["name", "value"])
+            if not all(is_text(column.type) for column in read.columns):
+                continue
+            entries = dict(zip(*(decoded(column) for column in read.columns), strict=True))
             version, schema = entries.get("EXPORT_PRODUCT_VERSION"), entries.get("EXPORT_SCHEMA_VERSION")
             if schema:
                 return f"Nsight Systems {version or 'of unknown version'}, schema {schema}"[:200]
     if not known:
-        names = ", ".join(repr(name) for name in tables.names()[:5]) or "none"
+        names = ", ".join(f"{name!r:.60}" for name in tables.names()[:5]) or "none"
         raise InputError(f"{path} is not an Nsight Systems export: its tables are {names}", AGAIN)
     return "Nsight Systems, schema unknown"
 
@@ -141,6 +144,7 @@ class _Reader:
             columns = {name: np.zeros(0, dtype=np.int64) for name in ("start", "end", "globalTid", "correlationId")}
             columns |= {"nameId": columns["start"], "eventClass": columns["start"]}
         columns = self._source.timed(columns, "host calls")
+        columns = self._source.kept(columns, columns["globalTid"] != MISSING, "host calls without a thread")
         traced = np.isin(columns["eventClass"], _TRACED_CLASSES) | (columns["eventClass"] == MISSING)
         if not traced.all():
             # Exports of 2022 hold some calls a second time under another class, with the same correlation.
@@ -338,10 +342,14 @@ def _numbered(*columns: IntColumn) -> tuple[IntColumn, list[npt.NDArray[np.int32
 
 
 def _looked_up(known: dict[tuple[int, int], int], process: IntColumn, number: IntColumn) -> IntColumn:
-    result = np.full(len(process), NONE, dtype=np.int64)
-    for (its_process, its_number), name in known.items():
-        result[(process == its_process) & (number == its_number)] = name
-    return result
+    if len(known) <= _FEW:
+        result = np.full(len(process), NONE, dtype=np.int64)
+        for (its_process, its_number), name in known.items():
+            result[(process == its_process) & (number == its_number)] = name
+        return result
+    pairs, row = np.unique(np.stack((process, number)), axis=1, return_inverse=True)
+    names = np.array([known.get(pair, NONE) for pair in zip(*pairs.tolist(), strict=True)], dtype=np.int64)
+    return names[row.reshape(-1)]
 
 
 def _latest_before(

@@ -36,7 +36,9 @@ class NsysReportImporter:
             progress(f"exporting {path.name} with nsys")
             command = [nsys, "export", "--type", "sqlite", "--output", str(output), str(path.resolve())]
             try:
-                done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+                done = subprocess.run(
+                    command, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False
+                )
             except (OSError, subprocess.TimeoutExpired) as error:
                 raise InputError(
                     f"nsys did not export {path}: {error}", "export it by hand: " + " ".join(command)
@@ -47,7 +49,12 @@ class NsysReportImporter:
                     f"nsys did not export {path} (exit code {done.returncode}): {said[-1] if said else 'no message'}",
                     "an older nsys cannot read a newer report; export it with the nsys that made it",
                 )
-            return NSYS.read(output, progress)
+            try:
+                return NSYS.read(output, progress)
+            except InputError as error:  # it names a file that is gone by then
+                raise InputError(
+                    str(error).replace(str(output), f"what nsys exported of {path}"), error.hint
+                ) from error
 
 
 IMPORTER = NsysReportImporter()

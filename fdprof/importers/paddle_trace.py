@@ -26,6 +26,7 @@ from fdprof.importers._chrome_rows import (
     identifier,
     integers,
     is_hip,
+    timed_work,
     work_limits,
 )
 from fdprof.importers.protocol import Progress
@@ -77,7 +78,7 @@ def capture_of(trace: Trace) -> Capture:
     made = Assembler(trace)
     clock = _Clock(trace)
     called = clock.rows(_CALLS)
-    parts = [(kind, clock.rows(categories)) for kind, categories in _WORK.items()]
+    parts, untimed = timed_work([(kind, clock.rows(categories)) for kind, categories in _WORK.items()])
     ranges = made.ranges(
         [
             (RangeKind.MARKER, clock.rows(_MARKERS), _plain),
@@ -119,7 +120,7 @@ def capture_of(trace: Trace) -> Capture:
         default_streams=made.default_streams(is_hip(trace, calls.table, made.names.all())),
         time_error_ns=_ERROR_NS,
         rows=len(trace.events),
-        limits=tuple(_limits(calls.table, device, issued)),
+        limits=(*_limits(calls.table, device, issued), *untimed),
     )
 
 
@@ -210,7 +211,7 @@ def _apart(parts: list[tuple[WorkKind, Rows]], device: IntColumn, stream: IntCol
     starts, ends, rows_in_order = start.tolist(), end.tolist(), order.tolist()
     for one, other, is_same in zip(rows_in_order, rows_in_order[1:], same.tolist(), strict=False):
         free = ends[one]
-        if is_same and starts[other] < free <= starts[other] + _ERROR_NS:
+        if is_same and starts[other] < free <= starts[other] + 2 * _ERROR_NS:  # each may be off by one error
             starts[other] = free
             ends[other] = max(ends[other], free)
     start, end = np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64)

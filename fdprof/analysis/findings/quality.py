@@ -6,7 +6,7 @@ from fdprof.analysis.facts import MOSTLY_OUTSIDE, NOISE, Facts
 from fdprof.analysis.intervals import covered
 from fdprof.capture import NONE, Evidence
 from fdprof.finding import Finding, FindingCode
-from fdprof.units import percent, us
+from fdprof.units import counted, percent, us
 
 
 def quality_findings(facts: Facts) -> list[Finding]:
@@ -60,7 +60,7 @@ def _outside(facts: Facts) -> Finding | None:
     return Finding(
         code=FindingCode.CAPTURE_CUT,
         text=f"{percent(share)} of the device work that the steps issue runs outside all of them: the host is far "
-        f"ahead of the device, and {len(facts.steps):,} steps do not show both",
+        f"ahead of the device, and {counted(len(facts.steps), 'step')} cannot show both",
         certainty=Evidence.PROVED,
         cost_ns_per_step=None,
         evidence={"share": share, "steps": len(facts.steps)},

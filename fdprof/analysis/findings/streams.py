@@ -6,7 +6,7 @@ from fdprof.analysis.facts import Facts
 from fdprof.analysis.idle import QUEUED
 from fdprof.capture import NONE, ApiKind, Evidence, WorkKind
 from fdprof.finding import Finding, FindingCode
-from fdprof.units import us
+from fdprof.units import counted, us
 
 
 def stream_findings(facts: Facts) -> list[Finding]:
@@ -28,8 +28,8 @@ def _default_stream(facts: Facts) -> Finding | None:
     count = sum(transfer.per_step for transfer in copies)
     return Finding(
         code=FindingCode.DEFAULT_STREAM,
-        text=f"{count:.2f} copies a step run on the legacy default stream, kernels on {len(others)} others: each such "
-        "copy waits for all of them, and they for it",
+        text=f"{count:.2f} copies a step run on the legacy default stream, kernels on "
+        f"{counted(len(others), 'other')}: each such copy waits for all of them, and they for it",
         certainty=Evidence.PROVED,
         cost_ns_per_step=cost,
         evidence={"copies_per_step": count, "other_streams": len(others), "blocked_ns": blocked},

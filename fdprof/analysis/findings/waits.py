@@ -12,7 +12,7 @@ from fdprof.analysis.sites import BETWEEN, OUTSIDE
 from fdprof.analysis.stalls import SyncSite, fences
 from fdprof.analysis.transfers import CaptureTransfer
 from fdprof.api_calls import kind_of
-from fdprof.capture import NONE, ApiKind, Evidence
+from fdprof.capture import NONE, ApiKind, CopyDirection, Evidence
 from fdprof.finding import Finding, FindingCode
 from fdprof.units import us
 
@@ -144,17 +144,26 @@ def _fence_after_copy(facts: Facts) -> Finding | None:
     """A wait in the same step as its copies: what the host does between the two is all that overlaps."""
     steps, calls = facts.steps, facts.calls
     waits = facts.calls_in_steps(calls.only_waits)
-    copies = facts.calls_in_steps(facts.capture.kinds(ApiKind.COPY) & ~calls.blocks)
+    work = facts.capture.device
+    to_host = np.append(work["direction"], 0)[calls.copy_row] == CopyDirection.TO_HOST
+    copies = facts.capture.kinds(ApiKind.COPY) & ~calls.blocks & (to_host | (not facts.capture.traces_copies))
+    copies = facts.calls_in_steps(copies)
     if not len(waits) or not len(copies):
         return None
-    before, _, evidence = fences(facts.capture, waits)
+    before, stream, evidence = fences(facts.capture, waits)
     window = inside(steps.starts_ns, steps.ends_ns, calls.start_ns[waits])
     # The last copy that the wait covers; a wait that is known for nothing, or is for another step's, is no such fence.
-    at = np.searchsorted(calls.start_ns[copies], before, side="left") - 1
+    at = np.full(len(waits), NONE, dtype=np.int64)
+    of_copy = np.append(work["stream"], NONE)[calls.copy_row[copies]]
+    for number in np.unique(stream).tolist():
+        mine, its = stream == number, np.flatnonzero((of_copy == number) | (number == NONE) | (of_copy == NONE))
+        last = np.searchsorted(calls.start_ns[copies][its], before[mine], side="left") - 1
+        at[mine] = np.where(last >= 0, np.append(its, NONE)[last], NONE)
     issued = np.where(at >= 0, calls.start_ns[copies][at], NONE)
     early = (at >= 0) & (inside(steps.starts_ns, steps.ends_ns, issued) == window) & (evidence != Evidence.UNKNOWN)
     # Right behind a copy that it belongs to, as .item() does it, a wait is that copy's own and no fence of the step.
-    early &= calls.start_ns[waits] - calls.end_ns[copies][at] >= ONE_STALL_NS
+    is_event = facts.capture.kinds(ApiKind.EVENT_WAIT)[waits]
+    early &= is_event | (calls.start_ns[waits] - calls.end_ns[copies][at] >= ONE_STALL_NS)
     blocked = facts.time_in(waits[early])
     cost = at_most(facts, blocked)
     if not early.any() or not is_worth(facts, cost, blocked):
@@ -278,6 +287,10 @@ def _recorded_again(facts: Facts) -> Finding | None:
     event, api = records["event"][order], records["api"][order]
     is_last = np.append(event[1:] != event[:-1], True)
     lost = np.setdiff1d(lost, api[is_last])
+    # A stream or device that was synchronised before the next record of the event was waited for, too.
+    syncs = np.flatnonzero(_kind(facts, ApiKind.STREAM_SYNC) | _kind(facts, ApiKind.DEVICE_SYNC))
+    is_lost = np.isin(api[:-1], lost) & (np.searchsorted(syncs, api[:-1]) == np.searchsorted(syncs, api[1:]))
+    lost = api[:-1][is_lost]
     lost = np.intersect1d(lost, facts.calls_in_steps(_kind(facts, ApiKind.EVENT_RECORD)))
     if not len(lost):
         return None
