@@ -2,7 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types unit bench clean
+FUZZ_SECONDS ?= 60
+FUZZED := sqlite parquet kineto kineto_gzip paddle run
+
+.PHONY: demo test lint types unit bench fuzz clean
 
 demo: .venv/demo
 	$(BIN)/fdprof compare sync async
@@ -26,6 +29,13 @@ bench: .venv/test
 	$(BIN)/python benchmarks/recorder_cost.py
 	$(BIN)/python benchmarks/sim_speed.py
 
+# Each reader by coverage for FUZZ_SECONDS, then hypothesis; what broke something lies in build/fuzz.
+fuzz: .venv/fuzz
+	for kind in $(FUZZED); do \
+	  $(BIN)/python tests/fuzz/fuzz_reader.py $$kind build/fuzz -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+	done
+	FUZZ_EXAMPLES=3000 $(BIN)/python -m pytest -q tests/unit/test_hostile_captures.py -k test_any_
+
 .venv/made:
 	$(PYTHON) -m venv .venv
 	touch $@
@@ -37,6 +47,10 @@ bench: .venv/test
 .venv/test: .venv/made pyproject.toml
 	$(BIN)/python -m pip install --quiet -e '.[test]'
 	touch $@ .venv/demo
+
+.venv/fuzz: .venv/test pyproject.toml
+	$(BIN)/python -m pip install --quiet -e '.[fuzz]'
+	touch $@
 
 clean:
 	rm -rf .venv build *.egg-info runs

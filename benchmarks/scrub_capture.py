@@ -27,6 +27,7 @@ _TABLES = {
     "TARGET_INFO_GPU": "id name",
     "TARGET_INFO_CUDA_DEVICE": "gpuId cudaId pid",
     "TARGET_INFO_CUDA_CONTEXT_INFO": "nullStreamId processId deviceId contextId",
+    "TARGET_INFO_CUDA_STREAM": "streamId processId contextId flag",
 }
 _STRINGS = ("nameId", "shortName", "demangledName", "textId")
 _VERSIONS = ("EXPORT_PRODUCT_VERSION", "EXPORT_SCHEMA_VERSION")

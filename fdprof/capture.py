@@ -175,6 +175,7 @@ class Capture:
     event_records: Table
     overhead: Table
     default_streams: frozenset[tuple[int, int]] = frozenset()  # (index into devices, stream): the legacy default stream
+    non_blocking_streams: frozenset[tuple[int, int]] = frozenset()  # those that do not wait for it, where that is told
     traces_copies: bool = True  # False: copies never have device rows here, so that their lack means nothing
     time_error_ns: int = 0  # how far a time may be off by the format's own rounding
     rows: int = 0  # rows of the file that were read

@@ -45,7 +45,8 @@ class Finding:
     """One statement: what was seen, how sure that is, what it costs a step, and what to do.
 
     `evidence` holds the numbers by name, ns, counts or shares as the name says.  `cost_ns_per_step` is what the step
-    could be shorter by at most, None where the finding is about something else than time.
+    could be shorter by at most, None where the finding is about something else than time.  `subject` names what the
+    advice is about, for where the text does not stand beside it.
     """
 
     code: FindingCode
@@ -54,3 +55,4 @@ class Finding:
     cost_ns_per_step: float | None
     evidence: Mapping[str, float | int | str | None]
     advice: str
+    subject: str = ""

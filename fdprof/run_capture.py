@@ -32,6 +32,7 @@ from fdprof.model import Block, CallKind, CallSite, Run, Table
 
 _LIMITS = (
     "a run has no tracer: copies have no device interval, so the device's time in them counts as idle",
+    "limit and efficiency here are of what the counted steps show; `fdprof report` gives those of the work asked for",
     "a call here is one of fdprof's operations, which may be several CUDA calls: a launch of a forward pass is one",
 )
 
@@ -171,9 +172,12 @@ def _ranges(block: Block, names: Names) -> dict[str, Any]:
     log = block.log
     steps = len(log.step_starts_ns)
     name = np.array([names.index(text) for text in log.range_names], dtype=np.int64)
+    part = np.full(steps, names.index("step"))
+    part[: block.warmup] = names.index("step (warm-up)")
+    part[block.warmup + block.steps :] = names.index("step (overrun)")
     return {
         "kind": np.full(steps + len(log.ranges), int(RangeKind.MARKER)),
-        "name": np.concatenate((np.full(steps, names.index("step")), name[log.ranges["range"]])),
+        "name": np.concatenate((part, name[log.ranges["range"]])),
         "domain": np.full(steps + len(log.ranges), names.index("fdprof")),
         "thread": np.zeros(steps + len(log.ranges)),
         "start_ns": np.concatenate((log.step_starts_ns, log.ranges["start_ns"])),

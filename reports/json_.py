@@ -137,7 +137,7 @@ def _analysis(result: CaptureResult) -> dict[str, Any]:
 
 
 def _with_certainty(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, "evidence": row["evidence"].name.lower()}
+    return {**row, "certainty": row.pop("evidence").name.lower()}
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

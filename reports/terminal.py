@@ -6,6 +6,7 @@ import numpy as np
 from fdprof.reports.protocol import Analyses, ComparisonResult, Reportable
 from rich import box
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -39,6 +40,7 @@ _LEDGER_HEADINGS = {
     "harmless_wait_ns": "harmless",
 }
 _CAUSES_SHOWN = 10
+_WORST_SHOWN = 3
 _STATISTICS = ("mean", "p50", "p90", "p99", "max")
 
 
@@ -59,7 +61,7 @@ class TerminalReport:
         )
         if isinstance(result, Analyses):
             for number, entry in enumerate(result.results):
-                _say(console, "\n" if number else "")
+                _say(console, ("\n\n" if number else "") + units.shown(f"== {entry.path}"))
                 _analysis(console, entry)
         elif isinstance(result, CaptureResult):
             _analysis(console, result)
@@ -70,8 +72,8 @@ class TerminalReport:
         return "".join(line.rstrip() + "\n" for line in sink.getvalue().splitlines())
 
 
-def _say(console: Console, text: str) -> None:
-    console.print(text, markup=False, soft_wrap=False)
+def _say(console: Console, text: str, indent: int = 0) -> None:
+    console.print(Padding(Text(text), (0, 0, 0, indent)) if indent else text, markup=False, soft_wrap=False)
 
 
 def _header(console: Console, result: RunResult) -> None:
@@ -265,11 +267,12 @@ def _analysis(console: Console, result: CaptureResult) -> None:
 
 def _findings(console: Console, result: CaptureResult | RunResult) -> None:
     if result.findings:
-        _say(console, "findings (each cost is a bound of its own, so costs overlap):")
+        _say(console, "findings (a cost is what that one alone could save at most; do not add them):")
     for finding in result.findings:
         cost = "" if finding.cost_ns_per_step is None else f", at most {units.us(finding.cost_ns_per_step)} µs a step"
-        _say(console, f"  {finding.code.value} ({finding.certainty.name.lower()}{cost}): {units.shown(finding.text)}")
-        _say(console, f"    {units.shown(finding.advice)}")
+        text = f"{finding.code.value} ({finding.certainty.name.lower()}{cost}): {units.shown(finding.text)}"
+        _say(console, text, indent=2)
+        _say(console, units.shown(finding.advice), indent=4)
 
 
 def _subject(result: CaptureResult) -> list[str]:
@@ -277,14 +280,14 @@ def _subject(result: CaptureResult) -> list[str]:
     capture, steps = facts.capture, facts.steps
     thread = capture.threads[steps.thread]
     device = None if facts.device is None else capture.devices[facts.device]
-    left_out = f"; {steps.left_out:,} that are not decode left out" if steps.left_out else ""
+    left_out = f"; {steps.left_out:,} of warm-up, overrun or prefill left out" if steps.left_out else ""
     on = (
         "no device work" if device is None else f"device {device.device}" + (f" ({device.name})" if device.name else "")
     )
     return [
         units.shown(f"{result.path}: {capture.tool}, {capture.rows:,} rows"),
         units.shown(
-            f"{units.counted(len(steps), 'step')} by {steps.found_by}{left_out}; process {thread.process}, "
+            f"{units.counted(len(steps), 'step')} found by {steps.found_by}{left_out}; process {thread.process}, "
             f"thread {thread.thread}, {on}"
         ),
     ]
@@ -295,11 +298,13 @@ def _ledger(console: Console, result: CaptureResult) -> None:
     table.add_column("", justify="left")
     for heading in _LEDGER_HEADINGS.values():
         table.add_column(heading, justify="right")
-    for statistic in _STATISTICS:
+    several = len(result.facts.steps) > 1
+    for statistic in _STATISTICS if several else _STATISTICS[:1]:
         cells = (units.us(getattr(result.summaries[name], statistic)) for name in _LEDGER_HEADINGS)
-        table.add_row(statistic, *cells)
+        table.add_row(statistic if several else "the one step", *cells)
     worst = (result.summaries[name].max_step for name in _LEDGER_HEADINGS)
-    table.add_row("max at step", *(units.NOT_OBSERVED if step is None else str(step) for step in worst))
+    if several:
+        table.add_row("max at step", *(units.NOT_OBSERVED if step is None else str(step) for step in worst))
     console.print(table)
     facts = result.facts
     if facts.limit_ns is not None:
@@ -332,7 +337,11 @@ def _captured_transfers(console: Console, result: CaptureResult) -> None:
     transfers = result.facts.transfers
     if not transfers:
         return
-    table = Table(title="transfers per step, µs", title_justify="left", box=box.SIMPLE_HEAD)
+    table = Table(
+        title="transfers per step, µs (a wait that covers several copies stands at each)",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+    )
     table.add_column("", justify="left", overflow="fold")
     for heading in ("copies", "memory", "issue", "copy", "wait", "lag"):
         table.add_column(heading, justify="right")
@@ -356,8 +365,12 @@ def _syncs(console: Console, result: CaptureResult) -> None:
     stalls = result.facts.stalls
     _say(
         console,
-        f"host blocked: {stalls.calls_per_step:.2f} sync calls a step in {stalls.stalls_per_step:.2f} stalls "
-        "(a copy and the synchronisation behind it are one)",
+        f"host blocked: {stalls.calls_per_step:.2f} sync calls a step"
+        + (
+            f" in {stalls.stalls_per_step:.2f} stalls (a copy and the synchronisation behind it are one)"
+            if stalls.stalls_per_step < stalls.calls_per_step
+            else ""
+        ),
     )
     if not stalls.sites:
         return
@@ -384,7 +397,7 @@ def _worst_steps(console: Console, result: CaptureResult) -> None:
     if len(result.facts.steps) < 2:
         return
     _say(console, "longest steps:")
-    for step in result.worst:
+    for step in result.worst[:_WORST_SHOWN]:
         cause = (
             ""
             if step.largest_cause is None

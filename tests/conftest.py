@@ -43,6 +43,12 @@ def build() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def hostile() -> ModuleType:
+    """The makers and checks of tests/hostile_files.py."""
+    return _load("hostile_files")
+
+
+@pytest.fixture(scope="session")
 def captures() -> Path:
     """The folder of captures with known right answers, which lies beside the project and is not there for everybody."""
     folder = Path(__file__).parents[2] / "shared" / "captures"

@@ -32,6 +32,7 @@ class Calls:
     lacks_row: Flags  # it is expected, and is not there
     copy_row: IntColumn  # row of Capture.device of the call's copy, -1: none
     stall: IntColumn  # number of the stall that a blocking call belongs to, -1: it does not block
+    copy_before: IntColumn  # the copy's call that a wait belongs to, right before it, -1: none
     _lacking_before: Flags  # the last work issued before it by its process has no device row
 
     def of_thread(self, thread: int) -> IntColumn:
@@ -41,6 +42,11 @@ class Calls:
     def waits_of_thread(self, thread: int) -> IntColumn:
         """Return the rows of a thread that block, by start."""
         return np.flatnonzero((self.thread == thread) & self.blocks)
+
+    def own_copy(self, rows: IntColumn) -> IntColumn:
+        """Return the device row of each call's own copy, or of the copy that a wait belongs to; -1 for none."""
+        partner = self.copy_before[rows]
+        return np.where(partner != NONE, np.append(self.copy_row, NONE)[partner], self.copy_row[rows])
 
     def waits_on_missing(self, rows: IntColumn) -> Flags:
         """Return which of these waits end on work that has no device row."""
@@ -71,6 +77,9 @@ def calls_of(capture: Capture) -> Calls:
     gives_work = _is(kind, WORK_KINDS) & ~_while_capturing(capture)
     is_seen = gives_work if capture.traces_copies else gives_work & ~_is(kind, COPY_KINDS)
     lacks_row = is_seen & ~has_row & (len(device) > 0)
+    stall, copy_before = _stalls(
+        api["thread"], api["start_ns"], api["end_ns"], blocks, _is(kind, COPY_KINDS), only_waits
+    )
     return Calls(
         thread=api["thread"],
         start_ns=api["start_ns"],
@@ -81,7 +90,8 @@ def calls_of(capture: Capture) -> Calls:
         gives_work=gives_work,
         lacks_row=lacks_row,
         copy_row=copy_row,
-        stall=_stalls(api["thread"], api["start_ns"], api["end_ns"], blocks, _is(kind, COPY_KINDS), only_waits),
+        stall=stall,
+        copy_before=copy_before,
         _lacking_before=_lacking_before(capture, gives_work, lacks_row),
     )
 
@@ -134,13 +144,14 @@ def _named(capture: Capture, part: str) -> Flags:
 
 def _stalls(
     thread: npt.NDArray[np.int32], start: IntColumn, end: IntColumn, blocks: Flags, copies: Flags, only_waits: Flags
-) -> IntColumn:
-    """Return the stall's number of each blocking call; a copy and the wait right behind it share one."""
+) -> tuple[IntColumn, IntColumn]:
+    """Return the stall's number of each blocking call, and for a wait the call of the copy that it belongs to."""
     stall = np.full(len(thread), NONE, dtype=np.int64)
+    copy_before = np.full(len(thread), NONE, dtype=np.int64)
     rows = np.flatnonzero(blocks | copies)
     rows = rows[np.lexsort((start[rows], thread[rows]))]
     if not len(rows):
-        return stall
+        return stall, copy_before
     before, after = rows[:-1], rows[1:]
     follows = np.zeros(len(rows), dtype=bool)
     follows[1:] = (
@@ -149,12 +160,13 @@ def _stalls(
         & only_waits[after]
         & (start[after] - end[before] < ONE_STALL_NS)
     )
+    copy_before[rows[1:][follows[1:]]] = before[follows[1:]]
     # A copy that did not block itself belongs to a stall only through the wait behind it, and the wait carries it.
     blocking = blocks[rows]
     joins = follows & np.concatenate(([False], blocking[:-1]))
     number = np.cumsum(blocking & ~joins) - 1
     stall[rows[blocking]] = number[blocking]
-    return stall
+    return stall, copy_before
 
 
 def _lacking_before(capture: Capture, gives_work: Flags, lacks_row: Flags) -> Flags:

@@ -36,7 +36,7 @@ class Bound(Enum):
 
     DEVICE = "device"  # the device is busy nearly all of it
     HOST = "host"  # the host works nearly all of it, outside waits
-    ALTERNATING = "alternating"  # host and device take turns: each waits for the other
+    WAITS = "waits"  # the step could be shorter if the host waited less
     UNKNOWN = "unknown"  # the capture lacks what is needed to say
 
 
@@ -110,11 +110,16 @@ class Facts:
 
     @cached_property
     def limit_ns(self) -> float | None:
-        """The shortest possible step: the longer of device work and host work; None where device work is missing."""
+        """The shortest possible step: the longer of its device work and its host work, the mean over the steps.
+
+        Step by step: what one step's host works longer, another's device cannot make up for.  None where device work is
+        missing.
+        """
         busy = self.ledger.device_busy_ns
         if busy is None or self.not_captured_share > NOISE or self.outside_share > MOSTLY_OUTSIDE:
             return None
-        return max(float(busy.mean()), self.host_work_ns)
+        host = self.ledger.window_ns - self.ledger.host_blocked_ns
+        return float(np.maximum(busy, host).mean())
 
     @cached_property
     def gain_ns(self) -> float | None:
@@ -123,12 +128,12 @@ class Facts:
 
     @cached_property
     def bound(self) -> Bound:
-        """What the step is bound by: alternating where at least WORTH_WHILE of it is to be gained."""
+        """What the step is bound by: by waits where at least WORTH_WHILE of it is to be gained."""
         busy, gain = self.ledger.device_busy_ns, self.gain_ns
         if busy is None or gain is None or not self.window_ns or self.steps.evidence is Evidence.UNKNOWN:
             return Bound.UNKNOWN
         if gain >= WORTH_WHILE * self.window_ns:
-            return Bound.ALTERNATING
+            return Bound.WAITS
         # A host that fills CUDA's launch queue waits inside its launches: both are near the whole; it is the device.
         return Bound.DEVICE if float(busy.mean()) >= (1 - WORTH_WHILE) * self.window_ns else Bound.HOST
 

@@ -1,7 +1,9 @@
 """The three sentences at the top: what to do first, or that transfers are not this loop's problem."""
 
 from fdprof.analysis.facts import Bound, Facts
-from fdprof.analysis.idle import BLOCKED, CAUSE_NAMES, HOST_PREFIX
+from fdprof.analysis.findings.bound import busiest_host_range
+from fdprof.analysis.idle import ALLOCATE, BLOCKED, HOST, LAUNCH, NOT_CAPTURED, QUEUED
+from fdprof.capture import Evidence
 from fdprof.finding import Finding, FindingCode
 from fdprof.units import counted, percent, us
 
@@ -21,29 +23,51 @@ def headline_of(facts: Facts, findings: tuple[Finding, ...]) -> tuple[str, str, 
     if facts.bound is Bound.UNKNOWN:
         return _cannot_say(facts, findings)
     gain, window = facts.gain_ns or 0.0, facts.window_ns
-    if facts.bound is Bound.ALTERNATING:
+    if facts.bound is Bound.WAITS:
         first = next((finding for finding in findings if finding.code in _FIRST), None)
+        runs_ahead = (facts.run_ahead_share or 0.0) > 0.5
+        how = "the host runs ahead of the device, and still" if runs_ahead else "host and device take turns:"
         return (
-            f"Host and device take turns: of {us(window)} µs a step the device idles {us(_idle(facts))} µs "
-            f"({percent(_idle(facts) / window)}), and at most {us(gain)} µs ({percent(gain / window)}) could be "
-            "gained.",
+            _begun(
+                facts,
+                f"{how} of {us(window)} µs a step the device idles {us(_idle(facts))} µs "
+                f"({percent(_idle(facts) / window)}); with no wait at all the step would be at most {us(gain)} µs "
+                f"shorter ({percent(gain / window)}).",
+            ),
             _where(facts),
-            f"First: {first.advice}."
-            if first
-            else "First: put host work beside device work: no single wait stands out.",
+            f"First, {first.subject}: {first.advice}." if first else _NOTHING_STANDS_OUT,
         )
-    bound = next(
-        f for f in findings if f.code in (FindingCode.DEVICE_BOUND, FindingCode.LAUNCH_BOUND, FindingCode.HOST_BOUND)
-    )
+    bound = next(finding for finding in findings if finding.code in _WORDS)
     return (
-        f"Transfers are not this loop's problem: with no wait at all a step would be at most {us(gain)} of "
-        f"{us(window)} µs shorter ({percent(gain / window)}).",
+        _begun(
+            facts,
+            f"transfers are not this loop's problem: with no wait at all a step of {us(window)} µs would be at most "
+            f"{us(gain)} µs shorter ({percent(gain / window)}).",
+        ),
         f"It is {_WORDS[bound.code]}: {bound.text}.",
         f"What helps: {bound.advice}.",
     )
 
 
 _NOTHING_STANDS_OUT = "First: put host work beside device work; no single wait stands out."
+
+
+def _begun(facts: Facts, sentence: str) -> str:
+    """Return the sentence with a capital, or behind the doubt that its steps are a guess."""
+    if facts.steps.evidence is Evidence.INFERRED:
+        return f"If the calls that repeat are the step (no marker says so), {sentence}"
+    return sentence[0].upper() + sentence[1:]
+
+
+# Causes of less than this share of the idle time are left to the table.
+_SHOWN = 0.15
+_WORDS_OF_CAUSES = {
+    QUEUED: "start latency",
+    ALLOCATE: "allocation",
+    LAUNCH: "host calls",
+    NOT_CAPTURED: "missing from the capture",
+    HOST: "host code",
+}
 
 _WORDS = {
     FindingCode.DEVICE_BOUND: "device-bound",
@@ -61,25 +85,21 @@ def _where(facts: Facts) -> str:
     harmful = facts.ledger.harmful_wait_ns
     harmful_ns = 0.0 if harmful is None else float(harmful.mean())
     blocked = float(facts.ledger.host_blocked_ns.mean())
-    most = [(name, ns) for name, ns in facts.ledger.mean_causes().items() if name != CAUSE_NAMES[BLOCKED]][:2]
-    rest = " and ".join(f"{us(ns)} µs {_in_words(name)}" for name, ns in most if ns)
-    behind = ", pushed behind the wait" if blocked and most and most[0][0].startswith(HOST_PREFIX) else ""
+    causes = [(cause, float(ns.mean())) for cause, ns in facts.ledger.causes.items() if cause != BLOCKED]
+    causes = sorted((entry for entry in causes if entry[1] >= _SHOWN * _idle(facts)), key=lambda entry: -entry[1])
+    rest = [f"{us(ns)} µs {_WORDS_OF_CAUSES[cause]}" for cause, ns in causes]
+    busiest = busiest_host_range(facts)
+    if busiest is not None and busiest[0]:
+        rest = [f"{text} (most in {busiest[0]!r})" if text.endswith("host code") else text for text in rest]
     return (
-        f"The host is blocked {us(blocked)} µs a step, and that starves the device for {us(harmful_ns)} µs; "
-        f"most of the other idle is {rest}{behind}."
+        f"The host is blocked {us(blocked)} µs a step, {us(harmful_ns)} µs of it with an idle device; the other idle "
+        f"is mostly {_listed(rest) or 'short'}."
     )
 
 
-def _in_words(cause: str) -> str:
-    if cause.startswith(HOST_PREFIX):
-        name = cause.removeprefix(HOST_PREFIX)
-        return f"host code in {name!r}" if name else "host code outside all ranges"
-    return {
-        "queued": "start latency",
-        "launch": "host calls (launches and copies)",
-        "allocate": "allocation",
-        "not captured": "missing from the capture",
-    }[cause]
+def _listed(entries: list[str]) -> str:
+    """Return 'a', 'a and b' or 'a, b and c'."""
+    return " and ".join([", ".join(entries[:-1]), *entries[-1:]] if len(entries) > 1 else entries)
 
 
 def _cannot_say(facts: Facts, findings: tuple[Finding, ...]) -> tuple[str, str, str]:

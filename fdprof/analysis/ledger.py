@@ -11,7 +11,7 @@ import numpy.typing as npt
 from fdprof.analysis.calls import Calls, calls_of
 from fdprof.analysis.idle import BLOCKED, Idle, idle_of
 from fdprof.analysis.intervals import Nesting, Ns, covered, inside
-from fdprof.analysis.steps import Steps
+from fdprof.analysis.steps import Steps, some
 from fdprof.capture import NONE, Capture, WorkKind
 from fdprof.errors import InputError
 from fdprof.model import IntColumn
@@ -75,21 +75,22 @@ COLUMNS = (
 
 
 def device_of(capture: Capture, steps: Steps, wanted: int | None = None) -> int | None:
-    """Return the device that the step's thread gives most work in the steps, or the process's device number `wanted`.
+    """Return the device that the step's thread gives most work, or the one its process numbers `wanted`.
 
-    None where the capture has no device work at all; InputError when there is none of `wanted`.
+    None where the capture has no device work at all; InputError when the process has no device `wanted`.
     """
     device, api = capture.device, capture.api
     if not len(device):
         return None
     process = capture.threads[steps.thread].process
     if wanted is not None:
-        numbered = [index for index, entry in enumerate(capture.devices) if entry.device == wanted]
-        mine = [index for index in numbered if capture.devices[index].process == process] or numbered
-        if not mine:
-            there = ", ".join(str(entry.device) for entry in capture.devices[:8])
-            raise InputError(f"the capture holds no work of --device {wanted}", f"devices there: {there}")
-        return mine[0]
+        for index, entry in enumerate(capture.devices):
+            if (entry.process, entry.device) == (process, wanted):
+                return index
+        there = some([f"{entry.process}/{entry.device}" for entry in capture.devices])
+        raise InputError(
+            f"process {process} gives no work to --device {wanted}", f"process/device pairs there: {there}"
+        )
     known = device["api"] != NONE
     issued_here = known & (np.append(api["thread"], NONE)[device["api"]] == steps.thread)
     rows = issued_here if issued_here.any() else np.ones(len(device), dtype=bool)

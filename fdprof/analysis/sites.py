@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from fdprof.analysis.intervals import Nesting
+from fdprof.analysis.intervals import Nesting, inside
 from fdprof.analysis.labels import OUTSIDE_ALL, labelled
 from fdprof.analysis.steps import Steps
-from fdprof.capture import NONE, Capture, RangeKind
+from fdprof.capture import NONE, Capture, Evidence, RangeKind
 from fdprof.model import IntColumn
 
 _LEVELS = 6
@@ -30,11 +30,16 @@ def site_of_calls(capture: Capture, rows: IntColumn, steps: Steps) -> tuple[IntC
     label, labels = labelled(capture, ranges["name"][mine])
     names = np.append(label, OUTSIDE_ALL)
     parents = np.append(nesting.parents(), np.full(len(mine) + 1 - len(nesting.parents()), NONE))
+    # What began before the call's step holds the step, and is no place in it; unless the step's start is a guess.
+    call_start = capture.api["start_ns"][rows]
+    window = inside(steps.starts_ns, steps.ends_ns, call_start)
+    begin = np.append(steps.starts_ns, np.iinfo(np.int64).min)[window if steps.evidence is Evidence.PROVED else NONE]
+    range_start = np.append(ranges["start_ns"][mine], np.iinfo(np.int64).min)
     path = np.full((len(rows), _LEVELS), OUTSIDE_ALL, dtype=np.int64)
     for level in range(_LEVELS):
+        at = np.where(range_start[at] < begin, NONE, at)
         path[:, level] = names[at]
-        at = parents[at]
-        at = np.where(path[:, level] == OUTSIDE_ALL, NONE, at)
+        at = np.where(at == NONE, NONE, parents[at])
     distinct, number = np.unique(path, axis=0, return_inverse=True)
     words = ([labels[name] for name in reversed(row) if name != OUTSIDE_ALL] for row in distinct.tolist())
     sites = [BETWEEN.join(site) or OUTSIDE for site in words]

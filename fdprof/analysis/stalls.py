@@ -11,7 +11,7 @@ from fdprof.analysis.ledger import Ledger, blocked_by_call
 from fdprof.analysis.sites import site_of_calls
 from fdprof.analysis.steps import Steps
 from fdprof.api_calls import plain_name
-from fdprof.capture import NONE, ApiKind, Capture, Evidence
+from fdprof.capture import NONE, ApiKind, Capture, CopyDirection, Evidence
 from fdprof.model import IntColumn
 
 # How many records before a wait are looked at: more than a loop has steps in flight.
@@ -41,13 +41,14 @@ class SyncSite:
     max_ns: int
     max_step: int
     is_copy: bool
+    to_device: bool  # most of the calls end on a copy to the device
     waited_for: str | None
     evidence: Evidence
 
 
 @dataclass(frozen=True, slots=True)
 class Stalls:
-    """All blocking of the steps.  Waits of other threads are counted and charged to nobody."""
+    """All blocking of the steps.  Waits of the process's other threads are counted and charged to nobody."""
 
     sites: tuple[SyncSite, ...]  # those that block longest first
     calls_per_step: float
@@ -61,7 +62,9 @@ def stalls_of(capture: Capture, calls: Calls, steps: Steps, ledger: Ledger, devi
     window = inside(steps.starts_ns, steps.ends_ns, calls.start_ns)
     chosen = calls.blocks & (window != NONE)
     rows = np.flatnonzero(chosen & (calls.thread == steps.thread))
-    others = np.flatnonzero(chosen & (calls.thread != steps.thread))
+    process = capture.process_of_threads()
+    in_process = process[calls.thread] == process[steps.thread]
+    others = np.flatnonzero(chosen & in_process & (calls.thread != steps.thread))
     count = max(len(steps), 1)
     return Stalls(
         sites=tuple(_sites(capture, calls, steps, ledger, device, rows, window)),
@@ -119,11 +122,16 @@ def _sites(
                 max_ns=int(duration[mine][longest]),
                 max_step=int(steps.numbers[window[its_rows[longest]]]),
                 is_copy=bool((~calls.only_waits[its_rows]).any()),
+                to_device=2 * int(np.count_nonzero(_direction(capture, work) == CopyDirection.TO_DEVICE)) > len(mine),
                 waited_for=awaited,
                 evidence=Evidence(int(evidence[mine].min())) if known.all() else Evidence.UNKNOWN,
             )
         )
     return sorted(found, key=lambda entry: -entry.blocked_ns)
+
+
+def _direction(capture: Capture, work: IntColumn) -> IntColumn:
+    return np.append(capture.device["direction"], int(CopyDirection.UNKNOWN))[work].astype(np.int64)
 
 
 def _device_during(
@@ -133,7 +141,7 @@ def _device_during(
     if device is None:
         return None, None
     start, end = calls.start_ns[rows], calls.end_ns[rows]
-    copy = calls.copy_row[rows]
+    copy = calls.own_copy(rows)
     copy_start = np.append(capture.device["start_ns"], 0)[copy]
     copy_end = np.append(capture.device["end_ns"], 0)[copy]
     own = np.where(copy != NONE, np.maximum(np.minimum(end, copy_end) - np.maximum(start, copy_start), 0), 0)

@@ -4,7 +4,7 @@ A step is counted once, on the host thread that marks it; a marker's copy on the
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,12 +14,13 @@ from fdprof.analysis.repetition import first_of_period, period_of
 from fdprof.capture import NONE, WORK_KINDS, ApiKind, Capture, Evidence, RangeKind
 from fdprof.errors import InputError, UsageError
 from fdprof.model import IntColumn
+from fdprof.units import us
 
 _FDPROF_DOMAIN = "fdprof"
 
 _MARKERS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("fdprof's own step ranges", re.compile(r"^step$")),
-    ("ranges named decode_step or step", re.compile(r"^(decode_step|step)$")),
+    ("fdprof's own step ranges", re.compile(r"^step( \((warm-up|overrun)\))?$")),
+    ("ranges named {}", re.compile(r"^(decode_step|step)$")),
     ("torch.profiler's ProfilerStep#N", re.compile(r"^ProfilerStep\s?#\d+$")),
     ("paddle.profiler's ProfileStep#N", re.compile(r"^ProfileStep#\d+$")),
     ("SGLang's step[...]", re.compile(r"^step\[.*\]$")),
@@ -28,11 +29,16 @@ _MARKERS: tuple[tuple[str, re.Pattern[str]], ...] = (
 """Tried in this order; the first that is there marks the steps.  The first counts in fdprof's own NVTX domain only."""
 
 _NUMBER = re.compile(r"#(\d{1,18})$")
-_NOT_DECODE = re.compile(r"^step\[(?!.*DECODE).*\]$|context_0*[1-9]\d*|^execute_new_0*[1-9]\d*_", re.IGNORECASE)
+_NOT_DECODE = re.compile(
+    r"^step \(|^step\[(?!.*DECODE).*\]$|context_0*[1-9]\d*|^execute_new_0*[1-9]\d*_", re.IGNORECASE
+)
 """SGLang writes the forward mode into its marker, vLLM how many requests are in their prompt (context, or new)."""
 
-# Threads with steps that a note names.
+# Of threads, processes and names so many are listed.
 _SHOWN = 8
+
+# From this many steps on a last one that is shorter than this share of the others is not whole.
+_FEW, _WHOLE = 3, 0.5
 
 # The share of a thread's calls, in time, that an inferred loop has to cover.
 _MOST = 0.5
@@ -40,7 +46,7 @@ _MOST = 0.5
 # Two neighbouring markers may overlap by what the formats round.
 _TOUCHING_NS = 1_000
 
-WHOLE_CAPTURE = "no step marker and no repeating launch pattern: the whole capture is taken as one window"
+WHOLE_CAPTURE = "taking the whole capture as one window: there is no step marker and no repeating launch pattern"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,7 @@ class Choice:
 
     process: int | None = None
     thread: int | None = None
+    device: int | None = None  # the number that a process gives a device: a process that has one
     step_range: re.Pattern[str] | None = None
 
 
@@ -100,36 +107,64 @@ def find_steps(capture: Capture, choice: Choice) -> Steps:
     candidates = _candidate_threads(capture, choice)
     marked = _marked(capture, choice, candidates)
     if marked is not None:
-        return marked
+        return replace(marked, notes=(*_other_processes(capture, marked.thread), *marked.notes))
     if choice.step_range is not None:
         raise InputError(
             f"no range matches --step-range {choice.step_range.pattern!r}",
             f"ranges in the capture: {_some_names(capture)}",
         )
-    return _inferred(capture, candidates)
+    inferred = _inferred(capture, candidates)
+    return replace(inferred, notes=_other_processes(capture, inferred.thread))
+
+
+def _other_processes(capture: Capture, thread: int) -> tuple[str, ...]:
+    """Return a note on the processes that are not looked at."""
+    mine = capture.threads[thread].process
+    used = {capture.threads[index].process for index in np.unique(capture.api["thread"]).tolist() if index >= 0}
+    others = sorted(used - {mine})
+    if not others:
+        return ()
+    return (
+        f"this is process {mine}; the capture also holds process {some([str(process) for process in others])}, "
+        "which --process chooses",
+    )
 
 
 def _candidate_threads(capture: Capture, choice: Choice) -> npt.NDArray[np.bool_]:
     """Return which threads may be looked at; UsageError when the choice leaves none."""
-    found = np.array(
-        [
-            (choice.process is None or thread.process == choice.process)
-            and (choice.thread is None or thread.thread == choice.thread)
-            for thread in capture.threads
-        ],
-        dtype=bool,
-    )
-    if not found.any() and (choice.process is not None or choice.thread is not None):
-        there = ", ".join(f"{thread.process}/{thread.thread}" for thread in capture.threads[:8]) or "none"
-        raise UsageError("no such --process or --thread in the capture", f"process/thread pairs there: {there}")
-    return found
+    uses = {device.process for device in capture.devices if device.device == choice.device}
+    named = [
+        (choice.process is None or thread.process == choice.process)
+        and (choice.thread is None or thread.thread == choice.thread)
+        for thread in capture.threads
+    ]
+    if not any(named) and (choice.process is not None or choice.thread is not None):
+        there = [f"{thread.process}/{thread.thread}" for thread in capture.threads]
+        raise UsageError("no such --process or --thread in the capture", f"process/thread pairs there: {some(there)}")
+    # Device 0 of one process may be another card than device 0 of the next, so the process decides.
+    if choice.device is not None:
+        named = [is_named and thread.process in uses for is_named, thread in zip(named, capture.threads, strict=True)]
+        if not any(named):
+            there = [f"{device.process}/{device.device}" for device in capture.devices]
+            who = "the chosen process gives" if choice.process is not None or choice.thread is not None else "there is"
+            raise UsageError(f"{who} no work to --device {choice.device}", f"process/device pairs there: {some(there)}")
+    return np.array(named, dtype=bool)
+
+
+def some(entries: Sequence[str]) -> str:
+    """Return the first entries as a list in words, and how many more there are."""
+    shown = ", ".join(entries[:_SHOWN]) or "none"
+    return shown if len(entries) <= _SHOWN else f"{shown} and {len(entries) - _SHOWN:,} more"
 
 
 def _some_names(capture: Capture) -> str:
-    markers = capture.ranges["name"][capture.ranges["kind"] == RangeKind.MARKER]
-    names, counts = np.unique(markers, return_counts=True)
-    most = names[np.argsort(-counts, kind="stable")][:8]
-    return ", ".join(f"{capture.names[index][:60]!r}" for index in most.tolist()) or "none"
+    """Return the names of ranges, a person's own before the framework's, the frequent before the rare."""
+    found: dict[str, None] = {}
+    for kind in (RangeKind.MARKER, RangeKind.OPERATOR):
+        names, counts = np.unique(capture.ranges["name"][capture.ranges["kind"] == kind], return_counts=True)
+        order = np.argsort(-counts, kind="stable")
+        found |= dict.fromkeys(f"{capture.names[index][:60]!r}" for index in names[order].tolist())
+    return some(list(found))
 
 
 def _marked(capture: Capture, choice: Choice, candidates: npt.NDArray[np.bool_]) -> Steps | None:
@@ -140,7 +175,7 @@ def _marked(capture: Capture, choice: Choice, candidates: npt.NDArray[np.bool_])
     if choice.step_range is not None:
         pattern = choice.step_range
         matches = _named(capture, pattern.search)
-        return _steps_of(capture, here & matches[ranges["name"]], f"ranges matching {pattern.pattern!r}")
+        return _steps_of(capture, here & matches[ranges["name"]], "ranges that match --step-range")
     here &= ranges["kind"] == RangeKind.MARKER
     domains = np.append(_named(capture, _FDPROF_DOMAIN.__eq__), False)
     for found_by, pattern in _MARKERS:
@@ -183,14 +218,20 @@ def _steps_of(capture: Capture, chosen: npt.NDArray[np.bool_], found_by: str) ->
     if not is_decode.any():
         is_decode[:] = True
         notes += ("no marker says decode: every marked iteration counts as a step",)
+    left_out = int((~is_decode).sum())
+    window = (window_ends - starts)[is_decode]
+    # The last window ends with its own range.  Where a range is only a part of its step, that is no whole step.
+    if is_decode[-1] and len(window) >= _FEW and window[-1] < _WHOLE * np.median(window[:-1]):
+        is_decode[-1] = False
+        notes += (f"the last step has only its own range ({us(int(window[-1]))} µs) and is left out",)
     return Steps(
         thread=thread,
         starts_ns=starts[is_decode],
         ends_ns=window_ends[is_decode],
         numbers=_numbers(names, ranges["payload"][rows])[is_decode],
         evidence=Evidence.PROVED,
-        found_by=found_by,
-        left_out=int((~is_decode).sum()),
+        found_by=found_by.format(" or ".join(sorted(set(names))[:2])) if "{}" in found_by else found_by,
+        left_out=left_out,
         notes=notes,
     )
 
@@ -239,7 +280,7 @@ def _inferred(capture: Capture, candidates: npt.NDArray[np.bool_]) -> Steps:
         starts[1:],
         np.arange(len(starts) - 1, dtype=np.int64),
         Evidence.INFERRED,
-        f"no step marker; inferred from a pattern of {period:,} calls that repeats {len(starts) - 1:,} times",
+        f"a pattern of {period:,} calls that repeats, since there is no step marker",
     )
 
 

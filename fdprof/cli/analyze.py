@@ -31,7 +31,7 @@ def analyze(
     step_range: Annotated[
         str | None, typer.Option("--step-range", help="Regular expression: the ranges it is found in are the steps.")
     ] = None,
-    device: Annotated[int | None, typer.Option("--device", help="The process's own number of the device.")] = None,
+    device: Annotated[int | None, typer.Option("--device", help="Device number, as its process counts.")] = None,
     process: Annotated[int | None, typer.Option("--process", help="Process id, where there are several.")] = None,
     thread: Annotated[int | None, typer.Option("--thread", help="Thread id, where several have steps.")] = None,
     json: Json = False,
@@ -48,7 +48,7 @@ def analyze(
     from fdprof.imports import import_capture
     from fdprof.reports.protocol import Analyses
 
-    choice = Choice(process=process, thread=thread, step_range=pattern)
+    choice = Choice(process=process, thread=thread, device=device, step_range=pattern)
     progress = _Progress()
     results = []
     for path in captures:
@@ -90,6 +90,8 @@ def _part(steps: str | None) -> tuple[int | None, int | None]:
 def _pattern(text: str | None) -> re.Pattern[str] | None:
     if text is None:
         return None
+    if not text:
+        raise UsageError("--step-range is empty, which every range matches", r"for example --step-range '^my_step$'")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # "[[" may mean something else one day

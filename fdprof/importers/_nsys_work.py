@@ -18,6 +18,7 @@ _MEMSET = "CUPTI_ACTIVITY_KIND_MEMSET"
 _GRAPH = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 
 _MAX_DEVICES = 1 << 16
+_NON_BLOCKING = 2  # CUPTI_ACTIVITY_STREAM_CREATE_FLAG_NON_BLOCKING
 _KERNEL_NAMES = ("shortName", "demangledName")
 
 # CUPTI's CUpti_ActivityMemcpyKind and CUpti_ActivityMemoryKind.
@@ -147,16 +148,33 @@ def _device_names(source: Columns) -> dict[tuple[int, int], str]:
 
 
 def default_streams(source: Columns, devices: Sequence[Device]) -> frozenset[tuple[int, int]]:
+    """Return the legacy default stream of each device, as pairs of its index and the stream."""
     columns = source.read("TARGET_INFO_CUDA_CONTEXT_INFO", ["nullStreamId", "processId", "deviceId"])
     if columns is None:
         return frozenset()
-    number = {(device.process, device.device): index for index, device in enumerate(devices)}
-    rows = zip(
-        columns["processId"].tolist(), columns["deviceId"].tolist(), columns["nullStreamId"].tolist(), strict=True
-    )
-    return frozenset(
-        (number[(process, device)], stream) for process, device, stream in rows if (process, device) in number
-    )
+    return _streams(devices, columns["processId"], columns["deviceId"], columns["nullStreamId"])
+
+
+def non_blocking_streams(source: Columns, devices: Sequence[Device]) -> frozenset[tuple[int, int]]:
+    """Return the streams that do not wait for the legacy default stream (cudaStreamNonBlocking)."""
+    contexts = source.read("TARGET_INFO_CUDA_CONTEXT_INFO", ["processId", "deviceId"], optional=["contextId"])
+    streams = source.read("TARGET_INFO_CUDA_STREAM", ["streamId", "processId"], optional=["contextId", "flag"])
+    if contexts is None or streams is None:
+        return frozenset()
+    rows = zip(*(contexts[name].tolist() for name in ("processId", "contextId", "deviceId")), strict=True)
+    device_of = {(process, context): device for process, context, device in rows}
+    apart = streams["flag"] == _NON_BLOCKING
+    process, context = streams["processId"][apart], streams["contextId"][apart]
+    device = [device_of.get(pair, NONE) for pair in zip(process.tolist(), context.tolist(), strict=True)]
+    return _streams(devices, process, np.array(device, dtype=np.int64), streams["streamId"][apart])
+
+
+def _streams(
+    devices: Sequence[Device], process: IntColumn, device: IntColumn, stream: IntColumn
+) -> frozenset[tuple[int, int]]:
+    number = {(entry.process, entry.device): index for index, entry in enumerate(devices)}
+    rows = zip(process.tolist(), device.tolist(), stream.tolist(), strict=True)
+    return frozenset((number[(its, card)], one) for its, card, one in rows if (its, card) in number)
 
 
 def _mapped(column: IntColumn, known: Mapping[int, int]) -> npt.NDArray[np.int8]:

@@ -29,7 +29,7 @@ from fdprof.columns import by_start, join_calls
 from fdprof.errors import InputError
 from fdprof.importers._nsys_columns import MISSING, Columns, decoded, id_of, is_text, process_of
 from fdprof.importers._nsys_tables import AGAIN, SQLITE_MAGIC, Tables, open_tables
-from fdprof.importers._nsys_work import default_streams, device_work
+from fdprof.importers._nsys_work import default_streams, device_work, non_blocking_streams
 from fdprof.importers.protocol import Progress
 from fdprof.model import IntColumn, Table
 
@@ -129,6 +129,7 @@ class _Reader:
             event_records=records,
             overhead=Table.of(OVERHEAD, {**overhead, "thread": overhead_of}),
             default_streams=default_streams(self._source, devices),
+            non_blocking_streams=non_blocking_streams(self._source, devices),
             rows=self._source.rows,
             limits=tuple(self._source.limits),
         )

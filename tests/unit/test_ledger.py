@@ -321,7 +321,7 @@ def test_a_device_that_is_not_there_is_refused(build):
     capture = build.a_capture([("cudaLaunchKernel", 0, 1)], [("kernel", 2, 3, 0)])
     with pytest.raises(InputError, match="--device 3") as caught:
         device_of(capture, build.windows((0, 9)), wanted=3)
-    assert "devices there: 0" == caught.value.hint
+    assert "process/device pairs there: 1/0" == caught.value.hint
 
 
 # Threads

@@ -8,7 +8,7 @@ import pytest
 
 from fdprof.analysis.repetition import period_of
 from fdprof.analysis.steps import WHOLE_CAPTURE, Choice, find_steps
-from fdprof.capture import Evidence, RangeKind, Thread
+from fdprof.capture import Device, Evidence, RangeKind, Thread
 from fdprof.errors import InputError, UsageError
 
 US = 1_000
@@ -36,8 +36,8 @@ def spans(found):
 @pytest.mark.parametrize(
     ("name", "found_by"),
     [
-        ("decode_step", "ranges named decode_step or step"),
-        ("step", "ranges named decode_step or step"),
+        ("decode_step", "ranges named decode_step"),
+        ("step", "ranges named step"),
         ("ProfilerStep#4", "torch.profiler's ProfilerStep#N"),
         ("ProfilerStep #4", "torch.profiler's ProfilerStep#N"),
         ("ProfileStep#4", "paddle.profiler's ProfileStep#N"),
@@ -209,15 +209,43 @@ def test_a_step_range_is_searched_in_every_name(steps):
     """Operators too: the person knows the loop."""
     ranges = [("decode_step", 0, 30), ("my loop 1", 0, 8, RangeKind.OPERATOR), ("my loop 2", 10, 18)]
     found = steps(ranges, Choice(step_range=re.compile("loop")))
-    assert ([(0, 10), (10, 18)], "ranges matching 'loop'") == (spans(found), found.found_by)
+    assert ([(0, 10), (10, 18)], "ranges that match --step-range") == (spans(found), found.found_by)
 
 
 def test_a_step_range_that_matches_nothing_is_refused_with_the_names_there(steps):
-    """The most frequent first; operators are not offered."""
+    """A person's own ranges first, the frequent before the rare; then the framework's operators."""
     ranges = [("a", 0, 1), ("b", 2, 3), ("b", 4, 5), ("aten::mm", 6, 7, RangeKind.OPERATOR)]
     with pytest.raises(InputError, match="no range matches --step-range 'loop'") as caught:
         steps(ranges, Choice(step_range=re.compile("loop")))
-    assert "ranges in the capture: 'b', 'a'" == caught.value.hint
+    assert "ranges in the capture: 'b', 'a', 'aten::mm'" == caught.value.hint
+
+
+def test_a_long_list_of_names_says_how_many_are_left(steps):
+    """Ten names: eight are shown."""
+    ranges = [(f"r{n}", n, n + 1) for n in range(10)]
+    with pytest.raises(InputError) as caught:
+        steps(ranges, Choice(step_range=re.compile("loop")))
+    assert caught.value.hint.endswith("'r7' and 2 more")
+
+
+def test_a_last_window_that_is_a_part_of_its_step_is_left_out(steps):
+    """Ranges of 2 in steps of 10: windows 10, 10, 10 and the last its own range, 2."""
+    found = steps([("forward", 10 * n, 10 * n + 2) for n in range(4)], Choice(step_range=re.compile("forward")))
+    assert [(0, 10), (10, 20), (20, 30)] == spans(found)
+    assert any("the last step has only its own range" in note for note in found.notes)
+
+
+def test_a_device_chooses_the_process_that_has_it(steps):
+    """Processes 1 and 2 each mark steps; only 2 gives work to its device 3."""
+    threads = (Thread(1, 11), Thread(2, 21))
+    ranges = [("step", 10 * n, 10 * n + 8, RangeKind.MARKER, thread) for n in range(3) for thread in (0, 1)]
+    calls = [("cudaLaunchKernel", 0, 1, 0), ("cudaLaunchKernel", 0, 1, 1)]
+    work = [("kernel", 1, 2, 0, 7, 0), ("kernel", 3, 4, 1, 7, 1)]
+    devices = (Device(1, 0), Device(2, 3))
+    found = steps(ranges, Choice(device=3), calls=calls, work=work, threads=threads, devices=devices)
+    assert 1 == found.thread
+    with pytest.raises(UsageError, match="the chosen process gives no work to --device 3"):
+        steps(ranges, Choice(device=3, process=1), calls=calls, work=work, threads=threads, devices=devices)
 
 
 def test_a_capture_without_calls_is_refused(steps):
@@ -269,7 +297,7 @@ def test_a_loop_is_inferred_from_what_it_launches(steps):
     calls, work = loop(8)
     found = steps((), calls=calls, work=work)
     assert ([(100 * n, 100 * n + 100) for n in range(7)], Evidence.INFERRED) == (spans(found), found.evidence)
-    assert "no step marker; inferred from a pattern of 4 calls that repeats 7 times" == found.found_by
+    assert "a pattern of 4 calls that repeats, since there is no step marker" == found.found_by
 
 
 def test_a_launch_that_slips_in_does_not_shift_the_steps(steps):

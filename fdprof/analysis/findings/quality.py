@@ -55,7 +55,7 @@ def _cut(facts: Facts) -> Finding | None:
 
 def _outside(facts: Facts) -> Finding | None:
     share = facts.outside_share
-    if share < MOSTLY_OUTSIDE:
+    if share < MOSTLY_OUTSIDE or facts.not_captured_share >= NOISE:  # the latter says more
         return None
     return Finding(
         code=FindingCode.CAPTURE_CUT,

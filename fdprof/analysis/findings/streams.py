@@ -4,6 +4,7 @@ import numpy as np
 
 from fdprof.analysis.facts import Facts
 from fdprof.analysis.idle import QUEUED
+from fdprof.analysis.intervals import inside
 from fdprof.capture import NONE, ApiKind, Evidence, WorkKind
 from fdprof.finding import Finding, FindingCode
 from fdprof.units import counted, us
@@ -15,23 +16,25 @@ def stream_findings(facts: Facts) -> list[Finding]:
 
 
 def _default_stream(facts: Facts) -> Finding | None:
-    """Copies on the legacy default stream while kernels run on others: each waits for all of them, and they for it."""
+    """Copies on the legacy default stream while kernels run on blocking streams: each waits for the others' work."""
     copies = [transfer for transfer in facts.transfers if transfer.is_default_stream]
-    work = facts.capture.device
+    work, steps = facts.capture.device, facts.steps
     kernels = (work["kind"] == WorkKind.KERNEL) & (work["device"] == facts.device)
-    streams = np.unique(work["stream"][kernels])
-    others = [stream for stream in streams.tolist() if (facts.device, stream) not in facts.capture.default_streams]
+    kernels &= inside(steps.starts_ns, steps.ends_ns, work["start_ns"]) != NONE
+    apart = facts.capture.default_streams | facts.capture.non_blocking_streams
+    streams = np.unique(work["stream"][kernels]).tolist()
+    others = [stream for stream in streams if (facts.device, stream) not in apart]
     blocked = sum((t.issue_ns or 0.0) if t.blocking_share > 0.5 else 0.0 for t in copies)
-    cost = None if facts.gain_ns is None else min(blocked, facts.gain_ns)
-    if not copies or not others or (cost if cost is not None else blocked) < facts.is_worth_saying:
+    if not copies or not others or blocked < facts.is_worth_saying:
         return None
     count = sum(transfer.per_step for transfer in copies)
+    known = bool(facts.capture.non_blocking_streams)
     return Finding(
         code=FindingCode.DEFAULT_STREAM,
-        text=f"{count:.2f} copies a step run on the legacy default stream, kernels on "
-        f"{counted(len(others), 'other')}: each such copy waits for all of them, and they for it",
-        certainty=Evidence.PROVED,
-        cost_ns_per_step=cost,
+        text=f"{count:.2f} copies a step run on the legacy default stream, the steps' kernels on "
+        f"{counted(len(others), 'other')}: each such copy waits for their work, and later work of theirs for it",
+        certainty=Evidence.PROVED if known else Evidence.INFERRED,
+        cost_ns_per_step=None,
         evidence={"copies_per_step": count, "other_streams": len(others), "blocked_ns": blocked},
         advice="issue the copies on the stream of the kernels that make the values, or on a stream of their own behind "
         "an event",

@@ -14,7 +14,7 @@ from fdprof.analysis.transfers import CaptureTransfer
 from fdprof.api_calls import kind_of
 from fdprof.capture import NONE, ApiKind, CopyDirection, Evidence
 from fdprof.finding import Finding, FindingCode
-from fdprof.units import us
+from fdprof.units import size, us
 
 # A wait in a person's range of such a name is meant to be there: it is a fence, and not hidden.
 _MEANT = re.compile(r"fence|sync|wait|transfer|copy|d2h|h2d|save_output|to_cpu", re.IGNORECASE)
@@ -23,9 +23,14 @@ _OPERATOR = "::"
 _TO_HOST = "device to host"
 
 FENCE = (
-    "the wait is the cost, not the bytes and not the memory alone: copy without blocking into pinned memory, record "
-    "one event after the last copy, and wait for it where the values are needed, one step later if they can be"
+    "copy without blocking into pinned memory, record one event after the last copy, and wait for it where the values "
+    "are needed, one step later if they can be; it is the wait that costs, so pinned memory alone gains little"
 )
+UPLOAD = (
+    "upload from pinned memory without blocking, and rewrite that memory only behind an event recorded after the copy; "
+    "or make the value on the device"
+)
+KEEP = "keep the value on the device, or take it with the step's other outputs behind their event"
 DEFER = (
     "launch the next step first and wait for this step's event in it (lag 1), with a ring of buffers deeper than the "
     "lag; what is needed in the same step cannot be put off"
@@ -63,6 +68,7 @@ def _blocking_transfers(facts: Facts, direction: str, memory: str | None = None)
         for transfer in facts.transfers
         if transfer.direction == direction
         and transfer.blocking_share > 0.5
+        and not _is_hidden(transfer.name)  # the findings about hidden syncs have those
         and (memory is None or transfer.memory == memory)
     ]
 
@@ -74,6 +80,14 @@ def _total(transfers: Sequence[CaptureTransfer]) -> tuple[float, float, float]:
         sum(transfer.copy_ns for transfer in transfers),
         sum(transfer.issue_ns or 0.0 for transfer in transfers),
     )
+
+
+def _in(transfers: Sequence[CaptureTransfer]) -> str:
+    """Return where the longest of these transfers is issued, and its size."""
+    if not transfers:
+        return ""
+    longest = max(transfers, key=lambda transfer: transfer.issue_ns or 0.0)
+    return f" ({size(max(longest.size_bytes, 0))} {_at(longest.name)})"
 
 
 def _pageable(facts: Facts) -> Finding | None:
@@ -100,6 +114,7 @@ def _pageable(facts: Facts) -> Finding | None:
             "copy_ns": copy_ns if facts.capture.traces_copies else None,
         },
         advice=FENCE,
+        subject=f"{count:.2f} copies a step to pageable memory{_in(transfers)}",
     )
 
 
@@ -119,6 +134,7 @@ def _blocking_copies(facts: Facts) -> Finding | None:
         cost_ns_per_step=cost,
         evidence={"copies_per_step": count, "issue_ns": issue_ns, "copy_ns": copy_ns, "memory": memory},
         advice=FENCE,
+        subject=f"{count:.2f} blocking copies a step{_in(transfers)}",
     )
 
 
@@ -135,8 +151,8 @@ def _uploads(facts: Facts) -> Finding | None:
         certainty=Evidence.PROVED,
         cost_ns_per_step=cost,
         evidence={"copies_per_step": count, "issue_ns": issue_ns, "copy_ns": copy_ns},
-        advice="upload from pinned memory without blocking, and rewrite that memory only behind an event recorded "
-        "after the copy",
+        advice=UPLOAD,
+        subject=f"{count:.2f} copies a step to the device{_in(transfers)}",
     )
 
 
@@ -177,16 +193,24 @@ def _fence_after_copy(facts: Facts) -> Finding | None:
         cost_ns_per_step=cost,
         evidence={"wait_ns": blocked, "after_ns": between, "lag": 0, "per_step": int(early.sum()) / len(steps)},
         advice=DEFER,
+        subject="the fence",
     )
+
+
+def _is_hidden(site: str) -> bool:
+    """Return whether a wait there is hidden: in an operator or a person's range, none of which is meant for waits."""
+    ranges = [] if site == OUTSIDE else site.split(BETWEEN)
+    return bool(ranges) and not any(_OPERATOR not in name and _MEANT.search(name) for name in ranges)
 
 
 def _hidden(facts: Facts) -> list[Finding]:
     found = []
     for site in facts.stalls.sites:
-        inner = site.site.rsplit(BETWEEN, 1)[-1]
-        # An engine's own event wait is no secret; a stream that is synchronised behind its back is.
-        is_event = kind_of(site.call) is ApiKind.EVENT_WAIT
-        if _OPERATOR not in inner and (is_event or _MEANT.search(inner)):
+        # An engine's own event wait is no secret; a stream that is synchronised behind its back is, even where no range
+        # tells where.
+        if kind_of(site.call) is ApiKind.EVENT_WAIT and _OPERATOR not in site.site:
+            continue
+        if not _is_hidden(site.site) and (site.is_copy or site.site != OUTSIDE):
             continue
         cost = at_most(facts, site.blocked_ns)
         if not is_worth(facts, cost, site.blocked_ns):
@@ -200,11 +224,13 @@ def _at(site: str) -> str:
 
 
 def _hidden_at(facts: Facts, site: SyncSite, cost: float | None) -> Finding:
-    inside = "" if site.other_work_ns is None else f", {us(site.other_work_ns)} µs of it for work queued before"
+    inside_ = "" if site.other_work_ns is None else f", {us(site.other_work_ns)} µs of it for work queued before"
+    memory = sorted({t.memory for t in facts.transfers if t.name == site.site and t.blocking_share > 0.5})
+    kind = f" ({', '.join(memory)} memory)" if site.is_copy and memory else ""
     return Finding(
         code=FindingCode.HIDDEN_SYNC,
-        text=f"{site.call} {_at(site.site)}: {site.per_step:.2f} a step, {us(site.blocked_ns)} µs a step{inside}; "
-        f"longest {us(site.max_ns)} µs in step {site.max_step}",
+        text=f"{site.call} {_at(site.site)}{kind}: {site.per_step:.2f} a step, {us(site.blocked_ns)} µs a "
+        f"step{inside_}; longest {us(site.max_ns)} µs in step {site.max_step}",
         certainty=Evidence.PROVED,
         cost_ns_per_step=cost,
         evidence={
@@ -217,7 +243,8 @@ def _hidden_at(facts: Facts, site: SyncSite, cost: float | None) -> Finding:
             "max_ns": site.max_ns,
             "max_step": site.max_step,
         },
-        advice="keep the value on the device, or take it with the step's other outputs behind their event",
+        advice=UPLOAD if site.to_device else KEEP,
+        subject=f"{site.call} {_at(site.site)}",
     )
 
 
@@ -250,6 +277,7 @@ def _several(facts: Facts) -> Finding | None:
             "extra_ns": extra_ns,
         },
         advice="issue all copies first, record one event after the last, and wait once",
+        subject="several waits",
     )
 
 
@@ -331,6 +359,7 @@ def _allocations(facts: Facts) -> Finding | None:
             "max_step": where,
         },
         advice="allocate and page-lock before the loop and use the memory again; page-locking may wait for the device",
+        subject=f"{call} in the step",
     )
 
 
