@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from fdprof.cli.options import Force, Json, Output, check_output, say, show
-from fdprof.errors import InputError, UsageError
+from fdprof.errors import FdprofError, UsageError
 from fdprof.units import printable
 
 _QUIET_S = 1.0
@@ -21,8 +21,9 @@ def analyze(
     captures: Annotated[
         list[Path],
         typer.Argument(
+            metavar="CAPTURE...",
             help="Nsight Systems export (sqlite or parquetdir), torch.profiler or paddle.profiler JSON (plain or "
-            "gzip), or a folder that `fdprof run` saved."
+            "gzip), or a folder that `fdprof run` saved.",
         ),
     ],
     steps: Annotated[
@@ -38,7 +39,7 @@ def analyze(
     output: Output = None,
     force: Force = False,
 ) -> None:
-    """Print where each step's time went in a capture, what its transfers cost, and what to do first."""
+    """Print where a capture's steps spent their time.  What its transfers cost, and what to do first."""
     first, last = _part(steps)
     pattern = _pattern(step_range)
     check_output(output, force)
@@ -50,16 +51,23 @@ def analyze(
 
     choice = Choice(process=process, thread=thread, device=device, step_range=pattern)
     progress = _Progress()
-    results = []
+    results, failed = [], []
     for path in captures:
         progress(f"reading {path}")
-        capture = import_capture(path, progress)
-        progress(f"{path}: {capture.rows:,} rows read; computing the ledger")
         try:
+            capture = import_capture(path, progress)
+            progress(f"{path}: {capture.rows:,} rows read; computing the ledger")
             results.append(analyze_capture(capture, str(path), choice, device, first, last))
-        except (InputError, UsageError) as error:  # analysis does not know the file
-            raise type(error)(f"{path}: {error}", error.hint) from error
-    show(results[0] if len(results) == 1 else Analyses(tuple(results)), json, output)
+        except FdprofError as error:
+            # Analysis does not know the file; and one that cannot be used does not cost the others their report.
+            message = str(error) if str(path) in str(error) else f"{path}: {error}"
+            failed.append(type(error)(message, error.hint))
+    if results:
+        show(results[0] if len(captures) == 1 else Analyses(tuple(results)), json, output)
+    for other in failed[1:]:
+        say(f"fdprof: {printable(str(other))}")
+    if failed:
+        raise failed[0]
 
 
 class _Progress:

@@ -5,7 +5,7 @@ import errno
 import sys
 import traceback
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -72,12 +72,30 @@ class ErrorBoundary(TyperGroup):
 app = typer.Typer(
     cls=ErrorBoundary,
     name="fdprof",
-    help="Measure what host transfers cost an LLM decode loop, and whether making them asynchronous helps.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from fdprof import __version__
+
+        typer.echo(f"fdprof {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Measure what host transfers cost an LLM decode loop, and whether making them asynchronous helps."""
+
+
 app.command("run")(run.command_for(LoopParams))
 app.command("compare")(compare.command_for(LoopParams))
 app.command("analyze")(analyze.analyze)

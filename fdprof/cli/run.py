@@ -23,7 +23,8 @@ def command_for(params_type: type[LoopParams]) -> Callable[..., None]:
         backend: Backend = "auto",
         blocks: Annotated[int, typer.Option("--blocks", help="Passes of the loop.")] = 1,
         fault: Annotated[
-            str | None, typer.Option("--fault", help="Do one known thing wrong: a name that `fdprof hazards` lists.")
+            str | None,
+            typer.Option("--fault", help="Do one known thing wrong: a name that `fdprof hazards --list` gives."),
         ] = None,
         audit: Annotated[
             bool, typer.Option("--audit", help="Look for hazards: poison buffers, follow every call. Costs time.")
