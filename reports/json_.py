@@ -120,6 +120,7 @@ def _analysis(result: CaptureResult) -> dict[str, Any]:
         "efficiency": facts.efficiency,
         "run_ahead_share": facts.run_ahead_share,
         "launch_lead_ns": facts.launch_lead_ns,
+        "calls_per_step": facts.calls_per_step,
         "syncs_per_step": facts.stalls.calls_per_step,
         "stalls_per_step": facts.stalls.stalls_per_step,
         "syncs": [_with_certainty(dataclasses.asdict(site)) for site in facts.stalls.sites],

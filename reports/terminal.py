@@ -307,11 +307,13 @@ def _ledger(console: Console, result: CaptureResult) -> None:
         table.add_row("max at step", *(units.NOT_OBSERVED if step is None else str(step) for step in worst))
     console.print(table)
     facts = result.facts
+    traced = ", ".join(f"{count:.2f} {kind.replace('_', ' ')}" for kind, count in facts.calls_per_step.items())
+    _say(console, f"calls traced a step: {traced or 'none'}")
     if facts.limit_ns is not None:
         _say(
             console,
-            f"limit {units.us(facts.limit_ns)} µs: the longer of device busy and host work "
-            f"({units.us(facts.host_work_ns)} µs outside waits); efficiency {units.percent(facts.efficiency)}",
+            f"limit {units.us(facts.limit_ns)} µs: the longer of each step's device busy and host work outside waits "
+            f"({units.us(facts.host_work_ns)} µs on average); efficiency {units.percent(facts.efficiency)}",
         )
     if facts.run_ahead_share is not None and facts.launch_lead_ns is not None:
         _say(

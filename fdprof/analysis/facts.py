@@ -13,7 +13,7 @@ from fdprof.analysis.ledger import Ledger
 from fdprof.analysis.stalls import Stalls
 from fdprof.analysis.steps import Steps
 from fdprof.analysis.transfers import CaptureTransfer
-from fdprof.capture import NONE, Capture, Evidence
+from fdprof.capture import NONE, ApiKind, Capture, Evidence
 from fdprof.model import IntColumn
 
 WORTH_WHILE = 0.05
@@ -78,6 +78,13 @@ class Facts:
         lead = self.ledger.launch_lead_ns
         known = None if lead is None else lead[~np.isnan(lead)]
         return None if known is None or not len(known) else float(known.mean())
+
+    @cached_property
+    def calls_per_step(self) -> dict[str, float]:
+        """How many calls of each kind the step's thread makes a step: what the tracer saw of them."""
+        kinds = self.capture.api["kind"][np.flatnonzero(self._in_steps)]
+        counts = np.bincount(kinds, minlength=len(ApiKind)) / max(len(self.steps), 1)
+        return {kind.name.lower(): float(counts[kind]) for kind in ApiKind if counts[kind]}
 
     @cached_property
     def copy_alone_ns(self) -> float | None:

@@ -4,6 +4,7 @@ import re
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -50,7 +51,7 @@ def analyze(
     from fdprof.reports.protocol import Analyses
 
     choice = Choice(process=process, thread=thread, device=device, step_range=pattern)
-    progress = _Progress()
+    progress = Progress(sys.stderr.isatty())
     results, failed = [], []
     for path in captures:
         progress(f"reading {path}")
@@ -70,15 +71,16 @@ def analyze(
         raise failed[0]
 
 
-class _Progress:
+class Progress:
     """Prints lines for a person once the work has taken a second, at most two lines a second."""
 
-    def __init__(self) -> None:
-        self._next = time.monotonic() + _QUIET_S
+    def __init__(self, is_watched: bool, clock: Callable[[], float] = time.monotonic) -> None:
+        self._is_watched, self._clock = is_watched, clock
+        self._next = clock() + _QUIET_S
 
     def __call__(self, text: str) -> None:
-        now = time.monotonic()
-        if now >= self._next and sys.stderr.isatty():
+        now = self._clock()
+        if now >= self._next and self._is_watched:
             self._next = now + _A_LINE_S
             say(printable(text))
 
