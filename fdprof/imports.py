@@ -1,6 +1,7 @@
 """Finds the importer of a file by what is in it, reads it, and checks that what came out can be added up."""
 
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,8 @@ _WHAT = "give the path of a capture or of a run's folder"
 
 def import_capture(path: Path, progress: Progress) -> Capture:
     """Return the capture in a file or folder; InputError when no importer knows it or it cannot be used."""
-    importers: list[Importer] = [plugins.load("importers", name) for name in plugins.names("importers")]
+    # Loaded one by one: what another format needs takes longer to import than a small capture to read.
+    importers: Iterator[Importer] = (plugins.load("importers", name) for name in plugins.names("importers"))
     try:
         head = _head(path)
         importer = next((importer for importer in importers if importer.sniff(path, head)), None)
@@ -35,7 +37,7 @@ def import_capture(path: Path, progress: Progress) -> Capture:
     except zlib.error as error:
         raise InputError(f"{path} is damaged: it begins as gzip data and is none: {error}", _AGAIN) from error
     if importer is None:
-        known = "; ".join(importer.format for importer in importers)
+        known = "; ".join(plugins.load("importers", name).format for name in plugins.names("importers"))
         raise InputError(f"{path} is of no format that fdprof reads ({seen})", f"it reads: {known}")
     capture = importer.read(path, progress)
     _check_times(path, capture)

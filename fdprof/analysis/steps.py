@@ -174,21 +174,25 @@ def _marked(capture: Capture, choice: Choice, candidates: npt.NDArray[np.bool_])
     here = candidates[ranges["thread"]] & (ranges["thread"] >= 0)
     if choice.step_range is not None:
         pattern = choice.step_range
-        matches = _named(capture, pattern.search)
+        matches = _named(capture, pattern.search, ranges["name"][here])
         return _steps_of(capture, here & matches[ranges["name"]], "ranges that match --step-range")
     here &= ranges["kind"] == RangeKind.MARKER
-    domains = np.append(_named(capture, _FDPROF_DOMAIN.__eq__), False)
     for found_by, pattern in _MARKERS:
-        chosen = here & _named(capture, pattern.match)[ranges["name"]]
+        chosen = here & _named(capture, pattern.match, ranges["name"][here])[ranges["name"]]
         if found_by == _MARKERS[0][0]:
+            domains = np.append(_named(capture, _FDPROF_DOMAIN.__eq__, ranges["domain"][chosen]), False)
             chosen &= domains[ranges["domain"]]
         if chosen.any():
             return _steps_of(capture, chosen, found_by)
     return None
 
 
-def _named(capture: Capture, test: Callable[[str], object]) -> npt.NDArray[np.bool_]:
-    return np.array([bool(test(name)) for name in capture.names], dtype=np.bool_)
+def _named(capture: Capture, test: Callable[[str], object], used: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+    """Return for each name of the capture whether it passes; only those that are used are tried."""
+    passes = np.zeros(len(capture.names), dtype=np.bool_)
+    for index in np.unique(used[used >= 0]).tolist():
+        passes[index] = bool(test(capture.names[index]))
+    return passes
 
 
 def _steps_of(capture: Capture, chosen: npt.NDArray[np.bool_], found_by: str) -> Steps | None:

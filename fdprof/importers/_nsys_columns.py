@@ -167,8 +167,11 @@ def is_text(kind: pa.DataType) -> bool:
 
 def decoded(texts: pa.Array | pa.ChunkedArray) -> Iterable[str | None]:
     """Return the texts; bytes that are no UTF-8 become replacement characters."""
-    for raw in pc.cast(texts, pa.large_binary()):
-        yield bytes(raw.as_buffer()).decode("utf-8", errors="replace") if raw.is_valid else None
+    try:
+        return list(texts.to_pylist())
+    except UnicodeDecodeError:
+        raws = pc.cast(texts, pa.large_binary())
+        return [bytes(raw.as_buffer()).decode("utf-8", errors="replace") if raw.is_valid else None for raw in raws]
 
 
 def _cut(text: str) -> str:

@@ -14,7 +14,6 @@ from typing import Protocol
 import adbc_driver_manager as adbc
 import adbc_driver_sqlite
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from fdprof.errors import InputError
 
@@ -169,6 +168,8 @@ class _ParquetTables:
         return frozenset(self._schemas[table].names)
 
     def read(self, table: str, columns: Iterable[str]) -> pa.Table:
+        import pyarrow.parquet as pq  # takes as long to import as a small sqlite file to read
+
         file = self._file(table)
         # A text that a million rows share stays one text.
         texts = [field.name for field in self._schemas[table] if field.type in (pa.string(), pa.large_string())]
@@ -179,6 +180,8 @@ class _ParquetTables:
 
     def _schema(self, file: Path) -> pa.Schema:
         """Return a file's schema; InputError when it says that it holds more than its size allows."""
+        import pyarrow.parquet as pq
+
         try:
             size_bytes = file.stat().st_size
             found = pq.read_metadata(file)
