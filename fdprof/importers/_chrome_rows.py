@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -93,9 +94,14 @@ def clean(name: str) -> str:
     return name if name.isascii() else name.encode("utf-8", errors="replace").decode("utf-8")
 
 
-def copy_of(name: str, kind: Any) -> tuple[CopyDirection, HostSide]:
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+@lru_cache(maxsize=1024)
+def copy_of(name: str, kind: str | None) -> tuple[CopyDirection, HostSide]:
     """Return what a copy's name and its `kind` say: 'Memcpy DtoH (Device -> Pinned)', 'MEMCPY_DtoH', kind 'DtoH'."""
-    found = _DIRECTION.search(name) or (_DIRECTION.search(kind) if isinstance(kind, str) else None)
+    found = _DIRECTION.search(name) or (_DIRECTION.search(kind) if kind else None)
     direction = _DIRECTIONS.get(f"{found[1]}>{found[2]}", CopyDirection.UNKNOWN) if found else CopyDirection.UNKNOWN
     sides = _SIDES.search(name)
     if sides is None or direction not in (CopyDirection.TO_HOST, CopyDirection.TO_DEVICE):
@@ -171,7 +177,10 @@ class Assembler:
     def call_columns(self, rows: Rows, correlation: IntColumn, change: Callable[[str], str] = clean) -> Columns:
         """Return the columns of API, unsorted."""
         name = self.named([event.name for event in rows.events], change)
-        kinds = np.array([kind_of(text) for text in self.names.all()], dtype=np.int8)
+        every = self.names.all()
+        kinds = np.zeros(len(every), dtype=np.int8)
+        for number in np.flatnonzero(np.bincount(name)).tolist():  # of these names alone: each step may have its own
+            kinds[number] = kind_of(every[number])
         return {
             "name": name,
             "kind": kinds[name] if len(name) else np.zeros(0, dtype=np.int8),
@@ -228,7 +237,7 @@ class Assembler:
             (event.pid if entry.device is None else entry.device) for event, entry in zip(events, args, strict=True)
         ]
         copies = np.flatnonzero(kind == WorkKind.COPY)
-        what = [copy_of(events[row].name or "", args[row].kind) for row in copies.tolist()]
+        what = [copy_of(events[row].name or "", _text(args[row].kind)) for row in copies.tolist()]
         direction, host_side = np.zeros(len(kind), dtype=np.int8), np.zeros(len(kind), dtype=np.int8)
         direction[copies] = [pair[0] for pair in what]
         host_side[copies] = [pair[1] for pair in what]

@@ -199,7 +199,7 @@ def _float32_step_ns(ns: IntColumn) -> IntColumn:
 def _apart(parts: list[tuple[WorkKind, Rows]], device: IntColumn, stream: IntColumn) -> list[tuple[WorkKind, Rows]]:
     """Return the rows of device work without the overlaps on one stream that are only rounding.
 
-    A row starts no earlier than the one before it ends, where the two overlap by no more than times may be off.
+    A row is moved behind the one before it where the two overlap by no more than times may be off.
     """
     start = np.concatenate([rows.start_ns for _, rows in parts])
     end = np.concatenate([rows.end_ns for _, rows in parts])
@@ -212,8 +212,8 @@ def _apart(parts: list[tuple[WorkKind, Rows]], device: IntColumn, stream: IntCol
     for one, other, is_same in zip(rows_in_order, rows_in_order[1:], same.tolist(), strict=False):
         free = ends[one]
         if is_same and starts[other] < free <= starts[other] + 2 * _ERROR_NS:  # each may be off by one error
+            ends[other] += free - starts[other]  # durations are right to the ns
             starts[other] = free
-            ends[other] = max(ends[other], free)
     start, end = np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64)
     cuts = np.cumsum([len(rows.events) for _, rows in parts])[:-1]
     return [
