@@ -1,7 +1,9 @@
 """Finds the importer of a file by what is in it, reads it, and checks that what came out can be added up."""
 
+import gc
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -39,9 +41,22 @@ def import_capture(path: Path, progress: Progress) -> Capture:
     if importer is None:
         known = "; ".join(plugins.load("importers", name).format for name in plugins.names("importers"))
         raise InputError(f"{path} is of no format that fdprof reads ({seen})", f"it reads: {known}")
-    capture = importer.read(path, progress)
+    with _no_collection():
+        capture = importer.read(path, progress)
     _check_times(path, capture)
     return capture
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep Python's cyclic collector still: a file's events all live until they are columns, and it would walk them."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _head(path: Path) -> bytes:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fdprof.analysis.groups import rows_by
 from fdprof.analysis.intervals import Nesting, inside
 from fdprof.analysis.labels import OUTSIDE_ALL, labelled
 from fdprof.analysis.steps import Steps
@@ -40,7 +41,10 @@ def site_of_calls(capture: Capture, rows: IntColumn, steps: Steps) -> tuple[IntC
         at = np.where(range_start[at] < begin, NONE, at)
         path[:, level] = names[at]
         at = np.where(at == NONE, NONE, parents[at])
-    distinct, number = np.unique(path, axis=0, return_inverse=True)
-    words = ([labels[name] for name in reversed(row) if name != OUTSIDE_ALL] for row in distinct.tolist())
-    sites = [BETWEEN.join(site) or OUTSIDE for site in words]
-    return number.reshape(-1).astype(np.int64), sites
+    found = rows_by(*path.T)
+    number = np.zeros(len(rows), dtype=np.int64)
+    sites = []
+    for site, (names_, its) in enumerate(found.items()):
+        number[its] = site
+        sites.append(BETWEEN.join(labels[name] for name in reversed(names_) if name != OUTSIDE_ALL) or OUTSIDE)
+    return number, sites

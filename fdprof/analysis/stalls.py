@@ -89,14 +89,12 @@ def _sites(
     count = max(len(steps), 1)
     site, sites = site_of_calls(capture, rows, steps)
     name = capture.api["name"][rows].astype(np.int64)
-    groups, number = np.unique(np.stack((name, site)), axis=1, return_inverse=True)
-    number = number.reshape(-1)
     duration = (calls.end_ns - calls.start_ns)[rows]
     harmful = blocked_by_call(calls, steps.thread, ledger.idle)[rows] if ledger.idle is not None else None
     own, busy = _device_during(capture, calls, device, rows)
     ended_on, evidence = awaited_work(capture, calls, rows)
     found = []
-    for (group,), mine in rows_by(number).items():
+    for (its_name, its_site), mine in rows_by(name, site).items():
         its_rows = rows[mine]
         longest = int(np.argmax(duration[mine]))
         blocked_ns = float(duration[mine].sum()) / count
@@ -110,8 +108,8 @@ def _sites(
             awaited = capture.names[int(ended[np.argmax(times)])]
         found.append(
             SyncSite(
-                call=plain_name(capture.names[int(groups[0, group])]),
-                site=sites[int(groups[1, group])],
+                call=plain_name(capture.names[its_name]),
+                site=sites[its_site],
                 count=len(mine),
                 per_step=len(mine) / count,
                 blocked_ns=blocked_ns,

@@ -73,16 +73,13 @@ def transfers_of(capture: Capture, calls: Calls, steps: Steps, device: int | Non
     sites: list[str] = []
     known = call != NONE
     site[known], sites = site_of_calls(capture, call[known], steps)
-    key = np.stack([work[name][rows].astype(np.int64) for name in ("direction", "host_side", "size_bytes", "stream")])
-    groups, number = np.unique(np.concatenate((site[None, :], key)), axis=1, return_inverse=True)
-    number = number.reshape(-1)
+    key = [work[name][rows] for name in ("direction", "host_side", "size_bytes", "stream")]
     wait = _fence_of(capture, calls, rows)
     sure = np.full(len(api) + 1, int(Evidence.UNKNOWN), dtype=np.int64)
     fence = np.unique(wait[wait != NONE])
     sure[fence] = fences(capture, fence)[2]
     found = []
-    for (group,), its in rows_by(number).items():
-        where, direction, host_side, size_bytes, stream = groups[:, group].tolist()
+    for (where, direction, host_side, size_bytes, stream), its in rows_by(site, *key).items():
         found.append(
             _transfer(
                 capture, calls, steps, rows[its], wait[its], sure,

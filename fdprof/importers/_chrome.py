@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,7 @@ Top = list[Event] | About
 Data = bytes | bytearray
 
 NO_ARGS = Args()
+_PHASE_AND_CATEGORY = attrgetter("ph", "cat")
 
 _KEPT = frozenset(known.encode_name for struct in (Args, Event, About) for known in msgspec.structs.fields(struct))
 _FAST = msgspec.json.Decoder(Top)
@@ -142,27 +144,25 @@ class Trace:
         self._exactly = exactly
         self.categories: dict[str, list[int]] = {}
         self.metadata: list[Event] = []
-        by_name: dict[str | None, list[int]] = {}
-        for number, event in enumerate(events):
-            if event.ph == "X":
-                if event.cat in by_name:
-                    by_name[event.cat].append(number)
-                else:
-                    by_name[event.cat] = [number]
-            elif event.ph == "M":
-                self.metadata.append(event)
-        for name, numbers in by_name.items():
-            self.categories.setdefault((name or "").casefold(), []).extend(numbers)
+        pairs = list(map(_PHASE_AND_CATEGORY, events))
+        index = {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}
+        code = np.fromiter(map(index.__getitem__, pairs), dtype=np.int32, count=len(pairs))
+        for (phase, name), number in index.items():
+            if phase == "X":
+                self.categories.setdefault((name or "").casefold(), []).extend(np.flatnonzero(code == number).tolist())
+            elif phase == "M":
+                self.metadata += [events[row] for row in np.flatnonzero(code == number).tolist()]
 
     def rows(self, *categories: str) -> Rows:
         """Return the complete events of these categories; InputError naming the first whose time cannot be used."""
         numbers = [number for category in categories for number in self.categories.get(category, ())]
         events = [self.events[number] for number in numbers]
         ts, dur = [event.ts for event in events], [event.dur for event in events]
-        if self._exactly is not None and not (_doubles_hold(ts) and _doubles_hold(dur)):
+        floats = _floats(ts), _floats(dur)
+        if self._exactly is not None and not all(map(_hold, (ts, dur), floats)):
             self.events, self._exactly = self._exactly(), None
             return self.rows(*categories)
-        times = _times(ts, dur)
+        times = _times(ts, dur, *floats)
         if times is None:
             raise self._bad_time(numbers)
         return Rows(events, *times)
@@ -339,12 +339,23 @@ def _slim(entries: dict[str, Any]) -> dict[str, Any]:
     return {key: entries[key] for key in entries if key in _KEPT or key == "id"}
 
 
-def _doubles_hold(values: list[Any]) -> bool:
+def _floats(values: list[Any]) -> npt.NDArray[np.float64] | None:
+    """Return times that are ints and doubles as doubles; None where none is there, or something else among them."""
+    kinds = set(map(type, values))
+    if not kinds or not kinds <= {int, float}:
+        return None
+    if int in kinds and not (max(values) <= _MAX_US and min(values) >= -_MAX_US):
+        return None  # no double holds them
+    return np.array(values, dtype=np.float64)
+
+
+def _hold(values: list[Any], us: npt.NDArray[np.float64] | None) -> bool:
     """Return whether the times that are doubles were whole ns before they became doubles."""
     kinds = set(map(type, values))
     if float not in kinds:
         return True
-    us = np.array(values if kinds == {float} else [value for value in values if type(value) is float], dtype=np.float64)
+    if us is None or int in kinds:
+        us = np.array([value for value in values if type(value) is float], dtype=np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(((np.abs(us) < _DOUBLE_US) & (np.rint(us * 1000) / 1000 == us)).all())
 
@@ -352,29 +363,31 @@ def _doubles_hold(values: list[Any]) -> bool:
 # Times
 
 
-def _times(ts: list[Any], dur: list[Any]) -> tuple[IntColumn, IntColumn] | None:
-    """Return starts and ends in ns, None when one of them cannot be used."""
+def _times(
+    ts: list[Any], dur: list[Any], starts_us: npt.NDArray[np.float64] | None, lengths_us: npt.NDArray[np.float64] | None
+) -> tuple[IntColumn, IntColumn] | None:
+    """Return starts and ends in ns, None when one of them cannot be used; the times as doubles where they are."""
+    if starts_us is not None and lengths_us is not None:
+        in_range = ((starts_us >= 0) & (starts_us <= _MAX_US) & (lengths_us >= 0) & (lengths_us <= _MAX_US)).all()
+        if not in_range:  # NaN is in no range
+            return None
+        start = _ns(starts_us)
+        end = start + _ns(lengths_us)
+        return None if end.max() > _MAX_US * 1000 else (start, end)
     kinds = set(map(type, ts)) | set(map(type, dur))
     if not kinds:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    if not kinds <= {int, float} and not kinds <= {int, Decimal}:
+    if not kinds <= {int, Decimal}:
         return None
     if not (min(ts) >= 0 and max(ts) <= _MAX_US and min(dur) >= 0 and max(dur) <= _MAX_US):
         return None
-    if Decimal in kinds:
-        with localcontext() as context:
-            context.prec, context.rounding = 60, ROUND_HALF_EVEN
-            starts = [round(value * 1000) for value in ts]
-            ends = [round((one + other) * 1000) for one, other in zip(ts, dur, strict=True)]
-        if max(ends) > _MAX_US * 1000:
-            return None
-        return np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64)
-    floats, lengths = np.array(ts, dtype=np.float64), np.array(dur, dtype=np.float64)
-    if not (np.isfinite(floats).all() and np.isfinite(lengths).all()):
+    with localcontext() as context:
+        context.prec, context.rounding = 60, ROUND_HALF_EVEN
+        starts = [round(value * 1000) for value in ts]
+        ends = [round((one + other) * 1000) for one, other in zip(ts, dur, strict=True)]
+    if max(ends) > _MAX_US * 1000:
         return None
-    start = _ns(floats)
-    end = start + _ns(lengths)
-    return None if end.max() > _MAX_US * 1000 else (start, end)
+    return np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64)
 
 
 def _ns(us: np.ndarray[Any, np.dtype[np.float64]]) -> IntColumn:
