@@ -3,7 +3,8 @@
 usage: python benchmarks/torch_loop.py item|cpu|fence|next [--kineto TRACE.json] [--steps 60]
 
 Each step runs device work of about 500 µs and two small kernels, moves 64 ids and a flag to the host, and works 200 µs
-on the host.  `item` and `cpu` copy as people write it, `fence` waits for an event in the same step, `next` one step later.
+on the host.  `item` and `cpu` copy as people write it, `fence` waits for an event in the same step, `next` one step
+later.
 Steps are marked decode_step, as an NVTX range and as a record_function.  CUDA's profiler is started and stopped around
 the counted steps (nsys profile -c cudaProfilerApi).
 """
