@@ -181,10 +181,6 @@ class Capture:
     rows: int = 0  # rows of the file that were read
     limits: tuple[str, ...] = field(default=())
 
-    def name_of(self, index: int) -> str:
-        """Return a name, empty for -1."""
-        return self.names[index] if index >= 0 else ""
-
     def kinds(self, *wanted: ApiKind) -> npt.NDArray[np.bool_]:
         """Return which rows of API are of these kinds."""
         return np.isin(self.api["kind"], [int(kind) for kind in wanted])

@@ -523,7 +523,7 @@ def test_a_domain_gives_its_name_to_its_ranges(read):
     """The row that creates the domain (75) names it, per process."""
     rows = [mark(1, None, "fdprof", kind=75, domainId=4), mark(5, 70, "step", domainId=4), mark(6, 7, "other")]
     capture = read(an_export(**{RUNTIME: CALLS, **WORK, "NVTX_EVENTS": rows}))
-    assert ["fdprof", ""] == [capture.name_of(number) for number in capture.ranges["domain"].tolist()]
+    assert ["fdprof", None] == [capture.names[n] if n >= 0 else None for n in capture.ranges["domain"].tolist()]
 
 
 def test_pytorchs_operators_lose_their_counters_and_are_operators(read):
