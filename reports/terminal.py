@@ -312,8 +312,8 @@ def _ledger(console: Console, result: CaptureResult) -> None:
     if facts.limit_ns is not None:
         _say(
             console,
-            f"limit {units.us(facts.limit_ns)} µs: the longer of each step's device busy and host work outside waits "
-            f"({units.us(facts.host_work_ns)} µs on average); efficiency {units.percent(facts.efficiency)}",
+            f"limit {units.us(facts.limit_ns)} µs: the longer of device busy and host work outside waits "
+            f"({units.us(facts.host_work_ns - facts.unseen_wait_ns)} µs); efficiency {units.percent(facts.efficiency)}",
         )
     if facts.run_ahead_share is not None and facts.launch_lead_ns is not None:
         _say(

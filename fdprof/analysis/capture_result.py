@@ -16,6 +16,7 @@ from fdprof.analysis.transfers import transfers_of
 from fdprof.capture import Capture
 from fdprof.finding import Finding
 from fdprof.model import Summary
+from fdprof.units import us
 
 _WORST = 5
 
@@ -90,7 +91,7 @@ def analyze(
         worst=_worst(ledger),
         findings=findings,
         headline=headline_of(facts, findings),
-        limits=(*capture.limits, *steps.notes, *_first_step(ledger)),
+        limits=(*capture.limits, *steps.notes, *_first_step(ledger), *_unseen(facts)),
     )
 
 
@@ -104,6 +105,16 @@ def _first_step(ledger: Ledger) -> tuple[str, ...]:
     return (
         f"the first step took {first / median:.1f} times the median and is counted, as every step of a capture is: "
         "--steps 1: leaves it out",
+    )
+
+
+def _unseen(facts: Facts) -> tuple[str, ...]:
+    """Return a note where the host may have polled memory, which leaves no call."""
+    if facts.unseen_wait_ns < facts.is_worth_saying or not facts.unseen_wait_ns:
+        return ()
+    return (
+        f"{us(facts.unseen_wait_ns)} µs a step lie in ranges named for waiting that hold no waiting call, as where the "
+        "host polls memory: they count as host code in the ledger, and not as work in the limit",
     )
 
 

@@ -1,5 +1,6 @@
 """What is known of a capture's steps before anything is concluded: the ledger, the stalls, the transfers, the bound."""
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -13,7 +14,7 @@ from fdprof.analysis.ledger import Ledger
 from fdprof.analysis.stalls import Stalls
 from fdprof.analysis.steps import Steps
 from fdprof.analysis.transfers import CaptureTransfer
-from fdprof.capture import NONE, ApiKind, Capture, Evidence
+from fdprof.capture import NONE, ApiKind, Capture, Evidence, RangeKind
 from fdprof.model import IntColumn
 
 WORTH_WHILE = 0.05
@@ -26,6 +27,9 @@ confirmed afterwards.
 NOISE = 0.01
 """The share of a step below which a cost is not reported at all."""
 
+
+# A person's name for a range in which the host waits.
+_WAITING = re.compile(r"fence|wait|poll", re.IGNORECASE)
 
 MOSTLY_OUTSIDE = 0.25
 """The share of the steps' device work outside their windows from which on the windows say nothing of the device."""
@@ -60,6 +64,23 @@ class Facts:
     def host_work_ns(self) -> float:
         """The host's time a step outside blocking calls."""
         return float((self.ledger.window_ns - self.ledger.host_blocked_ns).mean())
+
+    @cached_property
+    def unseen_wait_ns(self) -> float:
+        """The host's time a step in ranges named for waiting that hold no wait: a poll of memory leaves no call."""
+        ranges = self.capture.ranges
+        mine = np.flatnonzero((ranges["thread"] == self.steps.thread) & (ranges["kind"] == RangeKind.MARKER))
+        names, number = np.unique(ranges["name"][mine], return_inverse=True)
+        waiting = np.array([bool(_WAITING.search(self.capture.names[name])) for name in names.tolist()], dtype=bool)
+        mine = mine[waiting[number]]
+        start, end = ranges["start_ns"][mine], ranges["end_ns"][mine]
+        calls = np.flatnonzero(
+            (self.calls.blocks | self.capture.kinds(ApiKind.EVENT_QUERY)) & (self.calls.thread == self.steps.thread)
+        )
+        at = np.sort(self.calls.start_ns[calls])
+        holds_none = np.searchsorted(at, start, side="left") == np.searchsorted(at, end, side="left")
+        inside_ns = covered(start[holds_none], end[holds_none], self.steps.starts_ns, self.steps.ends_ns)
+        return float(inside_ns.mean()) if len(inside_ns) else 0.0
 
     @cached_property
     def efficiency(self) -> float | None:
@@ -117,16 +138,15 @@ class Facts:
 
     @cached_property
     def limit_ns(self) -> float | None:
-        """The shortest possible step: the longer of its device work and its host work, the mean over the steps.
+        """The shortest possible mean step: the longer of the mean device work and the mean host work.
 
-        Step by step: what one step's host works longer, another's device cannot make up for.  None where device work is
-        missing.
+        Not the mean of each step's longer one: a host that runs ahead makes up in one step what it lost in another.
+        Time in ranges that polls may fill is not counted as work.  None where device work is missing.
         """
         busy = self.ledger.device_busy_ns
         if busy is None or self.not_captured_share > NOISE or self.outside_share > MOSTLY_OUTSIDE:
             return None
-        host = self.ledger.window_ns - self.ledger.host_blocked_ns
-        return float(np.maximum(busy, host).mean())
+        return max(float(busy.mean()), self.host_work_ns - self.unseen_wait_ns)
 
     @cached_property
     def gain_ns(self) -> float | None:

@@ -25,7 +25,8 @@ def headline_of(facts: Facts, findings: tuple[Finding, ...]) -> tuple[str, str, 
     gain, window = facts.gain_ns or 0.0, facts.window_ns
     if facts.bound is Bound.WAITS:
         first = next((finding for finding in findings if finding.code in _FIRST), None)
-        runs_ahead = (facts.run_ahead_share or 0.0) > 0.5
+        # Where steps are guessed or calls return behind their work, "ahead" may be another iteration's.
+        runs_ahead = (facts.run_ahead_share or 0.0) > 0.5 and (facts.launch_lead_ns or 0.0) > 0
         how = "the host runs ahead of the device, and still" if runs_ahead else "host and device take turns:"
         return (
             _begun(

@@ -50,10 +50,11 @@ class CaptureTransfer:
     unawaited: int  # non-blocking copies to the host that no wait in the steps covers
     wait_after_ns: float | None  # median from the return of the copy's call to the begin of its wait
     evidence: Evidence
+    behind_ns: float  # waits right behind these calls, which are one stall with them
 
 
 def transfers_of(capture: Capture, calls: Calls, steps: Steps, device: int | None) -> tuple[CaptureTransfer, ...]:
-    """Return the transfers that the steps issued, those with most bytes first."""
+    """Return the transfers that the steps issued, those that hold the host longest first."""
     if device is None:
         return ()
     work, api = capture.device, capture.api
@@ -78,16 +79,19 @@ def transfers_of(capture: Capture, calls: Calls, steps: Steps, device: int | Non
     sure = np.full(len(api) + 1, int(Evidence.UNKNOWN), dtype=np.int64)
     fence = np.unique(wait[wait != NONE])
     sure[fence] = fences(capture, fence)[2]
+    only = np.flatnonzero(calls.only_waits & (calls.stall != NONE))
+    waited_in_stall = np.zeros(int(calls.stall.max(initial=0)) + 1)
+    np.add.at(waited_in_stall, calls.stall[only], (calls.end_ns - calls.start_ns)[only])
     found = []
     for (where, direction, host_side, size_bytes, stream), its in rows_by(site, *key).items():
         found.append(
             _transfer(
-                capture, calls, steps, rows[its], wait[its], sure,
+                capture, calls, steps, rows[its], wait[its], sure, waited_in_stall,
                 sites[where] if where != NONE else "(call not in the capture)",
                 CopyDirection(direction), HostSide(host_side), size_bytes, stream, device,
             )
         )  # fmt: skip
-    return tuple(sorted(found, key=lambda entry: (-entry.bytes_per_step, entry.name)))
+    return tuple(sorted(found, key=lambda entry: (-(entry.issue_ns or 0.0), -entry.bytes_per_step, entry.name)))
 
 
 def _transfer(
@@ -97,6 +101,7 @@ def _transfer(
     rows: IntColumn,
     wait: IntColumn,
     sure: IntColumn,
+    waited_in_stall: npt.NDArray[np.float64],
     name: str,
     direction: CopyDirection,
     host_side: HostSide,
@@ -110,6 +115,7 @@ def _transfer(
     call = call[call != NONE]
     issue = calls.end_ns[call] - calls.start_ns[call]
     blocking = calls.blocks[call]
+    stall = calls.stall[call[blocking]]
     api = work["api"][rows]
     call_blocks = _at(calls.blocks, api)
     waited = (wait != NONE) & ~call_blocks  # a copy that blocks is its own wait
@@ -139,6 +145,7 @@ def _transfer(
         unawaited=int((to_host & (~waited | (waited_in == NONE)) & ~call_blocks & (api != NONE)).sum()),
         wait_after_ns=float(np.median(after)) if len(after) else None,
         evidence=Evidence(int(evidence.min())) if len(evidence) else Evidence.UNKNOWN,
+        behind_ns=float(waited_in_stall[np.unique(stall[stall != NONE])].sum()) / count,
     )
 
 

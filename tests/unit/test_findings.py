@@ -44,7 +44,6 @@ def test_a_blocking_copy_to_pageable_memory_is_found_with_its_wait_and_its_bytes
         found.evidence[name] for name in ("copies_per_step", "issue_ns", "copy_ns")
     )
     assert (500.0 * US, Evidence.PROVED) == (found.cost_ns_per_step, found.certainty)
-    assert "the rest is waiting for the work before them" in found.text
 
 
 def test_the_advice_for_a_small_pageable_copy_names_the_wait_and_not_the_memory(build):
@@ -319,6 +318,45 @@ def test_a_loop_with_the_default_stream_alone_waits_for_no_other(build):
     more = {"default_streams": frozenset({(0, 7)})}
     capture = a_step_with(build, ("cudaMemcpy", 10, 510), ("D2H pageable 4", 502, 504), **more)
     assert FindingCode.DEFAULT_STREAM not in findings(capture)
+
+
+def test_streams_that_do_not_wait_for_the_default_stream_are_none_of_its_others(build):
+    """The same, and stream 13 was made with cudaStreamNonBlocking."""
+    capture = a_step_with(
+        build,
+        ("cudaMemcpy", 10, 510),
+        ("D2H pageable 4", 502, 504),
+        kernel=("kernel", 8, 500, 0, 13),
+        default_streams=frozenset({(0, 7)}),
+        non_blocking_streams=frozenset({(0, 13)}),
+    )
+    assert FindingCode.DEFAULT_STREAM not in findings(capture)
+
+
+def test_the_synchronisation_behind_a_copy_belongs_to_what_the_copy_costs(build):
+    """A copy call of 30 µs and a synchronisation of 5 behind it: removing the copy gives both back."""
+    calls = [("cudaLaunchKernel", 0, 5), ("cudaMemcpyAsync", 10, 40), ("cudaStreamSynchronize", 41, 46)]
+    work = [("kernel", 8, 36, 0), ("D2H pageable 4", 36, 38, 1)]
+    found = findings(build.a_loop(2, 100, calls, work))[FindingCode.PAGEABLE_DESTINATION]
+    assert (30.0 * US, 35.0 * US) == (found.evidence["issue_ns"], found.cost_ns_per_step)
+
+
+def test_stalls_in_a_row_cost_their_copies_and_the_synchronisations_behind_them(build):
+    """Two stalls of 30 + 5 and 12 + 5 µs with no work between: one would do, so 17 could be saved."""
+    calls = [("cudaLaunchKernel", 0, 5), ("cudaMemcpyAsync", 10, 40), ("cudaStreamSynchronize", 41, 46)]
+    calls += [("cudaMemcpyAsync", 70, 82), ("cudaStreamSynchronize", 83, 88)]
+    work = [("kernel", 8, 36, 0), ("D2H pageable 4", 36, 38, 1), ("D2H pageable 4", 78, 80, 3)]
+    found = findings(build.a_loop(2, 100, calls, work))[FindingCode.SEVERAL_WAITS]
+    assert (2.0, 1.0, 17.0 * US) == tuple(
+        found.evidence[name] for name in ("stalls_per_step", "extra_per_step", "extra_ns")
+    )
+
+
+def test_the_advice_for_a_device_synchronisation_is_to_remove_it(build):
+    """It carries no value that could be kept on the device."""
+    calls = [("cudaLaunchKernel", 0, 5), ("cudaDeviceSynchronize", 10, 70)]
+    found = findings(build.a_loop(2, 100, calls, [("kernel", 8, 60, 0)]))[FindingCode.HIDDEN_SYNC]
+    assert found.advice.startswith("remove it")
 
 
 def test_a_wait_between_streams_that_costs_more_than_its_copy_is_found(build):

@@ -40,6 +40,37 @@ def test_the_first_advice_is_that_of_the_dearest_wait(build):
     assert advice.startswith("First, 1.00 copies a step to pageable memory (4 B (outside all ranges)): copy without")
 
 
+def test_a_step_may_make_up_for_another_so_the_limit_is_that_of_the_means(build):
+    """Step 0: the host works 100 µs, the device 10; step 1: the device 100, the host waits 90 of them.
+
+    Busy 55, host 55 of 100 on average: a host that runs ahead could take 55, though each step alone takes 100.
+    """
+    calls = [("cudaLaunchKernel", 0, 1), ("cudaLaunchKernel", 99, 100), ("cudaStreamSynchronize", 110, 200)]
+    work = [("kernel", 1, 11, 0), ("kernel", 100, 200, 1)]
+    ranges = [("decode_step", 0, 100), ("decode_step", 100, 200)]
+    facts = analyze(build.a_capture(calls, work, ranges, unit=US), "a capture", Choice()).facts
+    assert (55.0 * US, 45.0 * US) == (facts.limit_ns, facts.gain_ns)
+
+
+def test_a_range_named_for_waiting_without_a_wait_may_be_a_poll_and_is_no_work(build):
+    """Busy 489 of 500 µs; `fence` 100-480 without a call: the device's 489 are the limit, and not the host's 500."""
+    loop = (3, 500, [("cudaLaunchKernel", 0, 5)], [("kernel", 8, 497, 0)], [("fence", 100, 480)])
+    result = analyze(build.a_loop(*loop), "a capture", Choice())
+    assert (380.0 * US, 489.0 * US) == (result.facts.unseen_wait_ns, result.facts.limit_ns)
+    assert result.limits[-1].startswith("380.0 µs a step lie in ranges named for waiting that hold no waiting call")
+    asked = [("cudaLaunchKernel", 0, 5), ("cudaEventQuery", 470, 475)]
+    facts = analyze(build.a_loop(3, 500, asked, *loop[3:]), "a capture", Choice()).facts
+    assert (0.0, 500.0 * US) == (facts.unseen_wait_ns, facts.limit_ns)
+
+
+def test_a_host_as_busy_as_the_device_is_said(build):
+    """The device works 960 of 1,000 µs and the host 950: shortening one alone gains next to nothing."""
+    calls = [("cudaLaunchKernel", 0, 5), ("cudaStreamSynchronize", 10, 60)]
+    _, (_, what, advice) = said(build.a_loop(3, 1_000, calls, [("kernel", 8, 968, 0)]))
+    assert what.endswith("(96.0 %), the host nearly as long (950.0 µs outside waits).")
+    assert advice.endswith("; and at the host, or it takes over at once.")
+
+
 def test_a_device_that_is_busy_nearly_all_the_step_binds_it(build):
     """960 of 1,000 µs busy; the host waits for it, and no order of copies makes that shorter."""
     calls = [("cudaLaunchKernel", 0, 5), ("cudaStreamSynchronize", 10, 970)]
@@ -61,7 +92,7 @@ def test_a_host_that_launches_all_the_step_is_launch_bound(build):
     assert Bound.HOST is bound
     assert answer.startswith("Transfers are not this loop's problem")
     assert what.startswith("It is launch-bound: the host works 1,000.0 of 1,000.0 µs a step outside waits, 900.0 µs")
-    assert "20.0 launches and copies" in what
+    assert "inside CUDA calls, 20.0 of them launches and copies" in what
     assert "CUDA graph" in advice and "fencing the copies will not help" in advice
 
 

@@ -99,6 +99,14 @@ def test_a_wait_that_begins_outside_the_steps_is_not_theirs(build):
     assert [1] == [site.count for site in stalls_of(build.a_capture(calls, [("kernel", 0, 1)], ranges)).sites]
 
 
+def test_a_range_around_all_steps_is_no_place_within_one(build):
+    """`epoch` begins before the step."""
+    calls = [("cudaDeviceSynchronize", 12, 14)]
+    ranges = [("epoch", 0, 30), ("decode_step", 10, 20)]
+    (site,) = stalls_of(build.a_capture(calls, [("kernel", 0, 1)], ranges)).sites
+    assert "(outside all ranges)" == site.site
+
+
 def test_a_call_within_a_call_blocks_once(build):
     """cudaDeviceSynchronize 10-60 around cuCtxSynchronize 11-59: one wait of 50, not two of 98 together."""
     calls = [("cudaDeviceSynchronize", 10, 60), ("cuCtxSynchronize", 11, 59)]

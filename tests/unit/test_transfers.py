@@ -117,13 +117,13 @@ def test_alike_copies_are_one_row_and_others_are_apart(build):
     assert ["(outside all ranges)"] == [transfer.name for transfer in found if transfer.name != "outputs"]
 
 
-def test_those_with_most_bytes_come_first(build):
-    """1 × 4,096 B before 3 × 1,024 B before 1 × 8 B."""
+def test_those_that_hold_the_host_longest_come_first(build):
+    """3 × 1,024 B are issued in 15 µs, 4,096 B and 8 B in 5 each, of which the more bytes come first."""
     calls = [("cudaMemcpyAsync", 20 * n, 20 * n + 5) for n in range(5)]
     sizes = [8, 1_024, 1_024, 1_024, 4_096]
     work = [(f"D2H pinned {size}", 20 * n + 10, 20 * n + 12, n) for n, size in enumerate(sizes)]
     found = transfers_of(build.a_loop(2, 100, calls, work))
-    assert [4_096.0, 3_072.0, 8.0] == [transfer.bytes_per_step for transfer in found]
+    assert [3_072.0, 4_096.0, 8.0] == [transfer.bytes_per_step for transfer in found]
 
 
 def test_a_call_that_makes_two_copies_is_issued_once(build):

@@ -30,20 +30,24 @@ def busiest_host_range(facts: Facts) -> tuple[str, float] | None:
 def _device(facts: Facts) -> Finding:
     busy = facts.ledger.device_busy_ns
     busy_ns = 0.0 if busy is None else float(busy.mean())
+    work_ns = facts.host_work_ns - facts.unseen_wait_ns
+    is_balanced = work_ns >= (1 - WORTH_WHILE) * busy_ns
     return Finding(
         code=FindingCode.DEVICE_BOUND,
         text=f"the device is busy {us(busy_ns)} of {us(facts.window_ns)} µs a step "
-        f"({percent(busy_ns / facts.window_ns)})",
+        f"({percent(busy_ns / facts.window_ns)})"
+        + (f", the host nearly as long ({us(work_ns)} µs outside waits)" if is_balanced else ""),
         certainty=Evidence.PROVED,
         cost_ns_per_step=None,
         evidence={"device_busy_ns": busy_ns, "window_ns": facts.window_ns, "gain_ns": facts.gain_ns},
-        advice="look at the kernels: no order of copies and waits makes the device's own work shorter",
+        advice="look at the kernels: no order of copies and waits makes the device's own work shorter"
+        + ("; and at the host, or it takes over at once" if is_balanced else ""),
     )
 
 
 def _host(facts: Facts) -> Finding:
     launches = facts.calls_in_steps(
-        facts.capture.kinds(ApiKind.LAUNCH, ApiKind.GRAPH_LAUNCH, ApiKind.MEMSET, ApiKind.COPY)
+        facts.capture.kinds(ApiKind.LAUNCH, ApiKind.GRAPH_LAUNCH, ApiKind.MEMSET, ApiKind.COPY) & ~facts.calls.blocks
     )
     count = len(launches) / len(facts.steps)
     in_calls = facts.time_in(facts.calls_in_steps(~facts.calls.blocks))
@@ -59,7 +63,7 @@ def _host(facts: Facts) -> Finding:
     return Finding(
         code=FindingCode.LAUNCH_BOUND if is_launching else FindingCode.HOST_BOUND,
         text=f"the host works {us(facts.host_work_ns)} of {us(facts.window_ns)} µs a step outside waits, "
-        f"{us(in_calls)} µs of it inside CUDA calls ({count:.1f} launches and copies); the device is busy "
+        f"{us(in_calls)} µs of it inside CUDA calls, {count:.1f} of them launches and copies; the device is busy "
         f"{us(busy_ns)} µs",
         certainty=Evidence.PROVED,
         cost_ns_per_step=None,

@@ -79,8 +79,8 @@ def _unmatched(facts: Facts) -> Finding | None:
         return None
     return Finding(
         code=FindingCode.CAPTURE_CUT,
-        text=f"{len(lacking):,} of {calls:,} calls in the steps that give the device work have no device row, and "
-        f"{orphans:,} of {rows:,} device rows no call: rows are missing",
+        text=f"rows are missing: of {calls:,} calls in the steps that give the device work {len(lacking):,} have no "
+        f"device row, of {rows:,} device rows {orphans:,} have no call",
         certainty=Evidence.PROVED,
         cost_ns_per_step=None,
         evidence={"calls_without_rows": len(lacking), "rows_without_calls": orphans, "calls": calls, "rows": rows},

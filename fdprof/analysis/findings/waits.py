@@ -14,7 +14,7 @@ from fdprof.analysis.transfers import CaptureTransfer
 from fdprof.api_calls import kind_of
 from fdprof.capture import NONE, ApiKind, CopyDirection, Evidence
 from fdprof.finding import Finding, FindingCode
-from fdprof.units import size, us
+from fdprof.units import counted, size, us
 
 # A wait in a person's range of such a name is meant to be there: it is a fence, and not hidden.
 _MEANT = re.compile(r"fence|sync|wait|transfer|copy|d2h|h2d|save_output|to_cpu", re.IGNORECASE)
@@ -31,6 +31,11 @@ UPLOAD = (
     "or make the value on the device"
 )
 KEEP = "keep the value on the device, or take it with the step's other outputs behind their event"
+REMOVE = (
+    "remove it, or where a result is needed wait for an event recorded after the work that makes it: a device "
+    "synchronisation waits for all streams"
+)
+EVENT_EACH = "a wait covers the latest record only: give each step in flight an event of its own"
 DEFER = (
     "launch the next step first and wait for this step's event in it (lag 1), with a ring of buffers deeper than the "
     "lag; what is needed in the same step cannot be put off"
@@ -62,23 +67,27 @@ def is_worth(facts: Facts, cost_ns: float | None, blocked_ns: float) -> bool:
     return (blocked_ns if cost_ns is None else cost_ns) >= facts.is_worth_saying and blocked_ns > 0
 
 
-def _blocking_transfers(facts: Facts, direction: str, memory: str | None = None) -> list[CaptureTransfer]:
+def _blocking_transfers(
+    facts: Facts, direction: str, memory: str | None = None, *, hidden: bool = False
+) -> list[CaptureTransfer]:
     return [
         transfer
         for transfer in facts.transfers
         if transfer.direction == direction
         and transfer.blocking_share > 0.5
-        and not _is_hidden(transfer.name)  # the findings about hidden syncs have those
+        and _is_hidden(transfer.name) == hidden  # the findings about hidden syncs have those
         and (memory is None or transfer.memory == memory)
     ]
 
 
-def _total(transfers: Sequence[CaptureTransfer]) -> tuple[float, float, float]:
-    """Return copies, device ns and issue ns a step."""
+def _total(transfers: Sequence[CaptureTransfer]) -> tuple[float, float, float, float]:
+    """Return copies, device ns, issue ns and stall ns a step: the issue, and the waits right behind it."""
+    issue_ns = sum(transfer.issue_ns or 0.0 for transfer in transfers)
     return (
         sum(transfer.per_step for transfer in transfers),
         sum(transfer.copy_ns for transfer in transfers),
-        sum(transfer.issue_ns or 0.0 for transfer in transfers),
+        issue_ns,
+        issue_ns + sum(transfer.behind_ns for transfer in transfers),
     )
 
 
@@ -92,20 +101,21 @@ def _in(transfers: Sequence[CaptureTransfer]) -> str:
 
 def _pageable(facts: Facts) -> Finding | None:
     transfers = _blocking_transfers(facts, _TO_HOST, "pageable")
-    count, copy_ns, issue_ns = _total(transfers)
-    moving = (
-        f", in which the device moves their bytes for {us(copy_ns)} µs: the rest is waiting for the work before them"
-    )
+    count, copy_ns, issue_ns, stall_ns = _total(transfers)
+    others = sum(t.per_step for t in _blocking_transfers(facts, _TO_HOST, "pageable", hidden=True))
+    moving = f", in which the device moves their bytes for {us(copy_ns)} µs"
     if not facts.capture.traces_copies:
         copies = [site for site in facts.stalls.sites if site.is_copy]
-        count, issue_ns = sum(site.per_step for site in copies), sum(site.blocked_ns for site in copies)
+        count = sum(site.per_step for site in copies)
+        issue_ns = stall_ns = sum(site.blocked_ns for site in copies)
         moving = ""
-    cost = at_most(facts, issue_ns)
-    if not is_worth(facts, cost, issue_ns):
+    cost = at_most(facts, stall_ns)
+    if not is_worth(facts, cost, stall_ns):
         return None
     return Finding(
         code=FindingCode.PAGEABLE_DESTINATION,
-        text=f"{count:.2f} copies a step to pageable host memory hold the host for {us(issue_ns)} µs{moving}",
+        text=f"{count:.2f} copies a step to pageable host memory hold the host for {us(issue_ns)} µs{moving}"
+        + (f"; {others:.2f} more a step are among the hidden syncs" if others else ""),
         certainty=Evidence.PROVED,
         cost_ns_per_step=cost,
         evidence={
@@ -121,9 +131,9 @@ def _pageable(facts: Facts) -> Finding | None:
 def _blocking_copies(facts: Facts) -> Finding | None:
     """Copies to the host that block though their memory is not pageable, or not known."""
     transfers = [t for t in _blocking_transfers(facts, _TO_HOST) if t.memory != "pageable"]
-    count, copy_ns, issue_ns = _total(transfers)
-    cost = at_most(facts, issue_ns)
-    if not is_worth(facts, cost, issue_ns):
+    count, copy_ns, issue_ns, stall_ns = _total(transfers)
+    cost = at_most(facts, stall_ns)
+    if not is_worth(facts, cost, stall_ns):
         return None
     memory = ", ".join(sorted({transfer.memory for transfer in transfers}))
     return Finding(
@@ -140,9 +150,9 @@ def _blocking_copies(facts: Facts) -> Finding | None:
 
 def _uploads(facts: Facts) -> Finding | None:
     transfers = _blocking_transfers(facts, "host to device")
-    count, copy_ns, issue_ns = _total(transfers)
-    cost = at_most(facts, issue_ns)
-    if not is_worth(facts, cost, issue_ns):
+    count, copy_ns, issue_ns, stall_ns = _total(transfers)
+    cost = at_most(facts, stall_ns)
+    if not is_worth(facts, cost, stall_ns):
         return None
     return Finding(
         code=FindingCode.BLOCKING_UPLOAD,
@@ -188,11 +198,11 @@ def _fence_after_copy(facts: Facts) -> Finding | None:
     return Finding(
         code=FindingCode.FENCE_AFTER_COPY,
         text=f"the host waits for its copies in the step that issues them, {us(between)} µs after the last of those "
-        f"calls, for {us(blocked)} µs (lag 0): only that much host work runs beside the device",
+        f"calls (median), for {us(blocked)} µs a step (lag 0): only that much host work runs beside the device",
         certainty=Evidence(int(evidence[early].min())),
         cost_ns_per_step=cost,
         evidence={"wait_ns": blocked, "after_ns": between, "lag": 0, "per_step": int(early.sum()) / len(steps)},
-        advice=DEFER,
+        advice=DEFER if _recorded_again(facts) is None else f"{EVENT_EACH}; then {DEFER}",
         subject="the fence",
     )
 
@@ -243,14 +253,14 @@ def _hidden_at(facts: Facts, site: SyncSite, cost: float | None) -> Finding:
             "max_ns": site.max_ns,
             "max_step": site.max_step,
         },
-        advice=UPLOAD if site.to_device else KEEP,
+        advice=UPLOAD if site.to_device else REMOVE if kind_of(site.call) is ApiKind.DEVICE_SYNC else KEEP,
         subject=f"{site.call} {_at(site.site)}",
     )
 
 
 def _several(facts: Facts) -> Finding | None:
     """Stalls with no work given to the device between them wait for the same queue, one after the other."""
-    rows = facts.calls_in_steps(facts.calls.blocks)
+    every = rows = facts.calls_in_steps(facts.calls.blocks)
     if len(rows) < 2 or facts.stalls.stalls_per_step <= 1:
         return None
     issued = np.cumsum(facts.calls.gives_work & ~facts.calls.blocks & (facts.calls.thread == facts.steps.thread))
@@ -260,8 +270,8 @@ def _several(facts: Facts) -> Finding | None:
     rows, stall = rows[first], stall[first]
     repeats = np.flatnonzero(issued[rows[1:]] == issued[rows[:-1]])
     steps = len(facts.steps)
-    later = rows[1:][repeats]
-    extra_ns = float((facts.calls.end_ns - facts.calls.start_ns)[later].sum()) / steps
+    later = every[np.isin(facts.calls.stall[every], stall[1:][repeats])]
+    extra_ns = facts.time_in(later)
     cost = at_most(facts, extra_ns)
     if not len(repeats) or not is_worth(facts, cost, extra_ns):
         return None
@@ -324,12 +334,12 @@ def _recorded_again(facts: Facts) -> Finding | None:
         return None
     return Finding(
         code=FindingCode.EVENT_RECORDED_AGAIN,
-        text=f"{len(lost):,} records of awaited events were followed by another record of the same event before any "
-        f"wait: first in step {facts.step_of(int(facts.calls.start_ns[lost[0]]))}",
+        text=f"{counted(len(lost), 'record')} of awaited events had no wait before the same event was recorded again: "
+        f"first in step {facts.step_of(int(facts.calls.start_ns[lost[0]]))}",
         certainty=Evidence.INFERRED,
         cost_ns_per_step=None,
         evidence={"records": len(lost)},
-        advice="a wait covers the latest record only: give each step in flight an event of its own",
+        advice=EVENT_EACH,
     )
 
 
