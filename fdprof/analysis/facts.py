@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from fdprof.analysis.calls import Calls, Flags
-from fdprof.analysis.idle import NOT_CAPTURED
+from fdprof.analysis.idle import NOT_CAPTURED, QUEUED
 from fdprof.analysis.intervals import covered, inside
 from fdprof.analysis.ledger import Ledger
 from fdprof.analysis.stalls import Stalls
@@ -150,8 +150,25 @@ class Facts:
 
     @cached_property
     def gain_ns(self) -> float | None:
-        """What a step could be shorter by at most if no wait held the host up."""
-        return None if self.limit_ns is None else max(self.window_ns - self.limit_ns, 0.0)
+        """What a step could be shorter by at most if no wait held the host up.
+
+        The step less its limit, and no more than the idle time that the host has a part in.
+        """
+        idle = self.ledger.device_idle_ns
+        if self.limit_ns is None or idle is None:
+            return None
+        return max(min(self.window_ns - self.limit_ns, float(idle.mean()) - self.between_queued_ns), 0.0)
+
+    @cached_property
+    def between_queued_ns(self) -> float:
+        """The device's idle time a step in gaps that end with work queued before they began: the device's own."""
+        idle = self.ledger.idle
+        if idle is None or not len(idle.cause):
+            return 0.0
+        # A gap that crosses a step's start is in pieces that touch.
+        gap = np.cumsum(np.append(True, idle.start_ns[1:] != idle.end_ns[:-1])) - 1
+        has_other = np.bincount(gap, weights=idle.cause != QUEUED) > 0
+        return float((idle.end_ns - idle.start_ns)[~has_other[gap]].sum()) / max(len(self.steps), 1)
 
     @cached_property
     def bound(self) -> Bound:
@@ -162,7 +179,8 @@ class Facts:
         if gain >= WORTH_WHILE * self.window_ns:
             return Bound.WAITS
         # A host that fills CUDA's launch queue waits inside its launches: both are near the whole; it is the device.
-        return Bound.DEVICE if float(busy.mean()) >= (1 - WORTH_WHILE) * self.window_ns else Bound.HOST
+        device_ns = float(busy.mean()) + self.between_queued_ns
+        return Bound.DEVICE if device_ns >= (1 - WORTH_WHILE) * self.window_ns else Bound.HOST
 
     @cached_property
     def is_worth_saying(self) -> float:

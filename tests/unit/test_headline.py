@@ -63,6 +63,20 @@ def test_a_range_named_for_waiting_without_a_wait_may_be_a_poll_and_is_no_work(b
     assert (0.0, 500.0 * US) == (facts.unseen_wait_ns, facts.limit_ns)
 
 
+def test_gaps_between_queued_work_are_the_devices_own(build):
+    """20 kernels of 46 µs, 4 µs apart, all launched one step ahead: 920 of 1,000 busy, 80 idle, and the host waits 900.
+
+    No wait less could fill those gaps; behind the last kernel nothing was queued, which leaves 4 / 3 µs to gain.
+    """
+    calls = [("cudaLaunchKernel", n, n + 1) for n in range(60)] + [("cudaStreamSynchronize", 100, 3_000)]
+    work = [("kernel", 100 + 50 * n, 146 + 50 * n, n) for n in range(60)]
+    ranges = [("decode_step", 100 + 1_000 * n, 1_100 + 1_000 * n) for n in range(3)]
+    bound, (answer, what, _) = said(build.a_capture(calls, work, ranges, unit=US))
+    assert Bound.DEVICE is bound
+    assert "at most 1.3 µs shorter" in answer
+    assert "busy 920.0 of 1,000.0 µs a step (92.0 %), and idle 78.7 µs between work that was queued already" in what
+
+
 def test_a_host_as_busy_as_the_device_is_said(build):
     """The device works 960 of 1,000 µs and the host 950: shortening one alone gains next to nothing."""
     calls = [("cudaLaunchKernel", 0, 5), ("cudaStreamSynchronize", 10, 60)]

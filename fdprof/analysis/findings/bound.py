@@ -31,11 +31,17 @@ def _device(facts: Facts) -> Finding:
     busy = facts.ledger.device_busy_ns
     busy_ns = 0.0 if busy is None else float(busy.mean())
     work_ns = facts.host_work_ns - facts.unseen_wait_ns
+    between = facts.between_queued_ns
     is_balanced = work_ns >= (1 - WORTH_WHILE) * busy_ns
     return Finding(
         code=FindingCode.DEVICE_BOUND,
         text=f"the device is busy {us(busy_ns)} of {us(facts.window_ns)} µs a step "
         f"({percent(busy_ns / facts.window_ns)})"
+        + (
+            f", and idle {us(between)} µs between work that was queued already"
+            if between >= facts.is_worth_saying
+            else ""
+        )
         + (f", the host nearly as long ({us(work_ns)} µs outside waits)" if is_balanced else ""),
         certainty=Evidence.PROVED,
         cost_ns_per_step=None,
