@@ -147,6 +147,7 @@ def test_an_event_that_is_recorded_again_before_its_wait_is_found(build):
     """vllm#39115: one event for all steps; the wait of step 1 is bound to step 1's record, step 0's is lost."""
     found = findings(late(build, events=1))[FindingCode.EVENT_RECORDED_AGAIN]
     assert 1 == found.evidence["records"]
+    assert findings(late(build, events=1))[FindingCode.FENCE_AFTER_COPY].advice.startswith("a wait covers the latest")
     assert "first in step 0" in found.text
 
 
@@ -339,6 +340,15 @@ def test_the_synchronisation_behind_a_copy_belongs_to_what_the_copy_costs(build)
     work = [("kernel", 8, 36, 0), ("D2H pageable 4", 36, 38, 1)]
     found = findings(build.a_loop(2, 100, calls, work))[FindingCode.PAGEABLE_DESTINATION]
     assert (30.0 * US, 35.0 * US) == (found.evidence["issue_ns"], found.cost_ns_per_step)
+
+
+def test_pageable_copies_within_operators_are_named_beside_the_others(build):
+    """One in the step's own code, one in a person's range `sample`: the second is a hidden sync, and both are said."""
+    calls = [("cudaLaunchKernel", 0, 5), ("cudaMemcpyAsync", 10, 40), ("cudaMemcpyAsync", 70, 82)]
+    work = [("kernel", 8, 36, 0), ("D2H pageable 4", 36, 38, 1), ("D2H pageable 4", 78, 80, 2)]
+    found = findings(build.a_loop(2, 100, calls, work, [("sample", 60, 90)]))
+    assert found[FindingCode.PAGEABLE_DESTINATION].text.endswith("; 1.00 more a step are among the hidden syncs")
+    assert "sample" == found[FindingCode.HIDDEN_SYNC].evidence["site"]
 
 
 def test_stalls_in_a_row_cost_their_copies_and_the_synchronisations_behind_them(build):

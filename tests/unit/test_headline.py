@@ -63,6 +63,19 @@ def test_a_range_named_for_waiting_without_a_wait_may_be_a_poll_and_is_no_work(b
     assert (0.0, 500.0 * US) == (facts.unseen_wait_ns, facts.limit_ns)
 
 
+def test_a_host_whose_calls_return_behind_their_work_is_not_said_to_run_ahead(build):
+    """Each step ends with an upload that outlasts its call and the next launch's begin: run-ahead by the rule.
+
+    But the host sat in a copy to the host for 500 µs, whose call returns 490 behind its work's start: no lead at all.
+    """
+    calls = [("cudaLaunchKernel", 0, 5), ("cudaMemcpy", 10, 510), ("cudaMemcpyAsync", 980, 990)]
+    work = [("kernel", 8, 18, 0), ("D2H pageable 4", 20, 508, 1), ("H2D pageable 4", 985, 1_002, 2)]
+    facts = analyze(build.a_loop(3, 1_000, calls, work), "a capture", Choice()).facts
+    assert facts.run_ahead_share > 0.5 and facts.launch_lead_ns < 0
+    _, (answer, *_) = said(build.a_loop(3, 1_000, calls, work))
+    assert answer.startswith("Host and device take turns")
+
+
 def test_gaps_between_queued_work_are_the_devices_own(build):
     """20 kernels of 46 µs, 4 µs apart, all launched one step ahead: 920 of 1,000 busy, 80 idle, and the host waits 900.
 
