@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from fdprof.reports.protocol import Analyses, ComparisonResult, Reportable
@@ -9,6 +10,7 @@ from fdprof.reports.protocol import Analyses, ComparisonResult, Reportable
 from fdprof.analysis.capture_result import CaptureResult
 from fdprof.analysis.results import ABOVE_LIMIT, HazardResult, RunResult
 from fdprof.finding import Finding
+from fdprof.model import Summary
 
 # History of the document.  1: first; since then only keys were added (fault, audited, fence, hazards) and nulls filled
 # (causes of idle time, harmful and harmless waits, findings).
@@ -34,7 +36,6 @@ def _document(result: Reportable) -> dict[str, Any]:
 
 def _run(result: RunResult) -> dict[str, Any]:
     run = result.run
-    summaries = {name: dataclasses.asdict(summary) for name, summary in result.summaries.items()}
     return {
         "kind": "run",
         "source": run.backend,
@@ -50,11 +51,7 @@ def _run(result: RunResult) -> dict[str, Any]:
         "environment": dataclasses.asdict(run.environment),
         "steps": result.summaries["window_ns"].count,
         "blocks": len(run.blocks),
-        "ledger": {
-            statistic: {name: summary[statistic] for name, summary in summaries.items()}
-            for statistic in ("mean", "p50", "p90", "p99", "max")
-        },
-        "max_step": {name: summary["max_step"] for name, summary in summaries.items()},
+        **_columns(result.summaries),
         "idle_by_cause_ns": result.idle_by_cause_ns,
         "residual_ns": result.residual_ns,
         "syncs_per_step": result.syncs_per_step,
@@ -88,7 +85,6 @@ def _run(result: RunResult) -> dict[str, Any]:
 def _analysis(result: CaptureResult) -> dict[str, Any]:
     facts = result.facts
     capture, steps = facts.capture, facts.steps
-    summaries = {name: dataclasses.asdict(summary) for name, summary in result.summaries.items()}
     thread = capture.threads[steps.thread]
     device = None if facts.device is None else capture.devices[facts.device]
     return {
@@ -106,11 +102,7 @@ def _analysis(result: CaptureResult) -> dict[str, Any]:
         "thread": thread.thread,
         "device": None if device is None else device.device,
         "device_name": None if device is None else device.name,
-        "ledger": {
-            statistic: {name: summary[statistic] for name, summary in summaries.items()}
-            for statistic in ("mean", "p50", "p90", "p99", "max")
-        },
-        "max_step": {name: summary["max_step"] for name, summary in summaries.items()},
+        **_columns(result.summaries),
         "idle_by_cause_ns": result.idle_by_cause_ns,
         "residual_ns": result.residual_ns,
         "copy_alone_ns": facts.copy_alone_ns,
@@ -134,6 +126,15 @@ def _analysis(result: CaptureResult) -> dict[str, Any]:
         "limits": list(result.limits),
         "time_error_ns": capture.time_error_ns,
         "rows": capture.rows,
+    }
+
+
+def _columns(summaries: Mapping[str, Summary]) -> dict[str, Any]:
+    """Return the statistics of the ledger's columns, and the step of each one's largest value."""
+    statistics = ("mean", "p50", "p90", "p99", "max")
+    return {
+        "ledger": {each: {name: getattr(entry, each) for name, entry in summaries.items()} for each in statistics},
+        "max_step": {name: entry.max_step for name, entry in summaries.items()},
     }
 
 

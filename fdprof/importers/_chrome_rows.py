@@ -87,6 +87,17 @@ def identifier(values: Sequence[Any]) -> IntColumn:
     return np.where((column < 0) | (column >= _NO_ID), NONE, column).astype(np.int64)
 
 
+def streams_of(parts: Sequence[tuple[WorkKind, Rows]]) -> IntColumn:
+    """Return the stream of each row of device work: its own, or else its track's."""
+    return identifier(
+        [
+            event.tid if event.args is None or event.args.stream is None else event.args.stream
+            for _, rows in parts
+            for event in rows.events
+        ]
+    )
+
+
 def clean(name: str) -> str:
     """Return a name that can be written as UTF-8 and is of a bearable length."""
     if len(name) > MAX_NAME:

@@ -32,6 +32,7 @@ from fdprof.importers._chrome_rows import (
     integer,
     integers,
     is_hip,
+    streams_of,
     timed_work,
     work_limits,
 )
@@ -107,12 +108,7 @@ class _Reader:
         args = [entry for _, rows in parts for entry in rows.args()]
         correlation = integers([entry.correlation for entry in args])
         host = made.hosts(calls, [ranges], correlation)
-        streams = [
-            event.tid if event.args is None or event.args.stream is None else event.args.stream
-            for _, rows in parts
-            for event in rows.events
-        ]
-        device = made.work(parts, calls, host, correlation, identifier(streams))
+        device = made.work(parts, calls, host, correlation, streams_of(parts))
         issued = join_calls(host, correlation, calls.process, calls.table["correlation"])
         self._limits[:0] = work_limits(calls.table, device, issued) + untimed
         self._say_limits(calls.table, device, syncs, links)

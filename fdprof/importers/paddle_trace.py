@@ -23,9 +23,9 @@ from fdprof.importers._chrome_rows import (
     Assembler,
     clean,
     host_waits,
-    identifier,
     integers,
     is_hip,
+    streams_of,
     timed_work,
     work_limits,
 )
@@ -90,13 +90,7 @@ def capture_of(trace: Trace) -> Capture:
     args = [entry for _, rows in parts for entry in rows.args()]
     correlation = integers([entry.paddle_correlation for entry in args])
     host = made.hosts(calls, [ranges], correlation)
-    streams = identifier(
-        [
-            event.tid if event.args is None or event.args.stream is None else event.args.stream
-            for _, rows in parts
-            for event in rows.events
-        ]
-    )
+    streams = streams_of(parts)
     devices = integers([event.pid for _, rows in parts for event in rows.events])
     parts = _apart(parts, devices, streams)
     device = made.work(parts, calls, host, correlation, streams, _plain)

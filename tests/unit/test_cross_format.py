@@ -143,30 +143,29 @@ def test_a_fence_is_as_long_in_the_run_as_in_the_export(export, mode):
     assert 0 < around < 4_000
 
 
+def _agree(theirs, nsys, calls):
+    """Two processes of one loop: device busy within 1 %, the step within 15 %, as many sync calls and stalls a step."""
+    busy, step = (theirs.summaries[name].p50 / nsys.summaries[name].p50 for name in ("device_busy_ns", "window_ns"))
+    assert (1, 1) == (pytest.approx(busy, abs=0.01), pytest.approx(step, abs=0.15))
+    assert nsys.facts.stalls.calls_per_step == pytest.approx(theirs.facts.stalls.calls_per_step, abs=calls)
+    assert nsys.facts.stalls.stalls_per_step == pytest.approx(theirs.facts.stalls.stalls_per_step, abs=calls)
+
+
 @pytest.mark.parametrize("mode", ["sync", "async", "overlap"])
 def test_paddle_profiler_and_nsight_systems_agree(export, mode):
-    """Another process: device busy within 1 %, the same sync calls a step, the same answer."""
+    """Another process, and Paddle's tracer instead of CUPTI under nsys: the same answer."""
     theirs, nsys = result_of(DATA / f"stop_flag_{mode}.paddle_trace.json.gz"), result_of(export(f"stop_flag_{mode}"))
-    busy = theirs.summaries["device_busy_ns"].p50 / nsys.summaries["device_busy_ns"].p50
-    assert 1 == pytest.approx(busy, abs=0.01)
-    assert nsys.facts.stalls.calls_per_step == pytest.approx(theirs.facts.stalls.calls_per_step, abs=0.01)
-    assert nsys.facts.stalls.stalls_per_step == pytest.approx(theirs.facts.stalls.stalls_per_step, abs=0.01)
+    _agree(theirs, nsys, 0.01)
     assert nsys.facts.bound is theirs.facts.bound
-    # Two processes of one Paddle loop, and Paddle's tracer instead of CUPTI under nsys: the step itself within 15 %.
-    assert 1 == pytest.approx(theirs.summaries["window_ns"].p50 / nsys.summaries["window_ns"].p50, abs=0.15)
 
 
 @pytest.mark.parametrize("variant", ["cpu", "fence", "next"])
 def test_torch_profiler_and_nsight_systems_agree(export, variant):
-    """Another process: device busy within 1 %, the same sync calls and stalls a step, the same lag of the transfers."""
+    """Another process: the same lag and host memory of the transfers."""
     theirs, nsys = result_of(DATA / f"torch_{variant}.kineto.json.gz"), result_of(export(f"torch_{variant}"))
-    busy = theirs.summaries["device_busy_ns"].p50 / nsys.summaries["device_busy_ns"].p50
-    assert 1 == pytest.approx(busy, abs=0.01)
-    assert nsys.facts.stalls.calls_per_step == pytest.approx(theirs.facts.stalls.calls_per_step, abs=0.02)
-    assert nsys.facts.stalls.stalls_per_step == pytest.approx(theirs.facts.stalls.stalls_per_step, abs=0.02)
+    _agree(theirs, nsys, 0.02)
     assert [transfer.lag for transfer in nsys.facts.transfers] == [transfer.lag for transfer in theirs.facts.transfers]
     assert [t.memory for t in nsys.facts.transfers] == [t.memory for t in theirs.facts.transfers]
-    assert 1 == pytest.approx(theirs.summaries["window_ns"].p50 / nsys.summaries["window_ns"].p50, abs=0.15)
 
 
 def _codes(path):
