@@ -117,6 +117,9 @@ DEVICE: Schema = {
 (-1: not in the capture; many rows may share one call: a graph), `direction` is a CopyDirection, `host_side` a HostSide,
 `size_bytes` of a copy or memset."""
 
+UNTIMED_COPIES: Schema = {"api": "int64", "direction": "int8", "host_side": "int8", "size_bytes": "int64"}
+"""Copies of which the call is known and the time on the device is not, by row of API; columns as in DEVICE."""
+
 RANGES: Schema = {
     "kind": "int8",
     "name": "int32",
@@ -176,10 +179,15 @@ class Capture:
     overhead: Table
     default_streams: frozenset[tuple[int, int]] = frozenset()  # (index into devices, stream): the legacy default stream
     non_blocking_streams: frozenset[tuple[int, int]] = frozenset()  # those that do not wait for it, where that is told
-    traces_copies: bool = True  # False: copies never have device rows here, so that their lack means nothing
+    untimed_copies: Table | None = None  # instead of device rows, of which copies then have none
     time_error_ns: int = 0  # how far a time may be off by the format's own rounding
     rows: int = 0  # rows of the file that were read
     limits: tuple[str, ...] = field(default=())
+
+    @property
+    def times_copies(self) -> bool:
+        """Whether copies have device rows, so that the lack of one means something."""
+        return self.untimed_copies is None
 
     def kinds(self, *wanted: ApiKind) -> npt.NDArray[np.bool_]:
         """Return which rows of API are of these kinds."""

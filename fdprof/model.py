@@ -425,6 +425,14 @@ class Run:
         """The shortest possible step: the longer of the step's device work and host work."""
         return max(self.device_work_ns, self.host_work_ns)
 
+    def memory_of(self, group: Group) -> Memory:
+        """Return the host memory of a group: mapped memory serves only what goes to the host."""
+        if group.op_memory is not None:
+            return group.op_memory
+        if group.direction is Direction.TO_DEVICE and self.memory is Memory.MAPPED:
+            return Memory.PINNED
+        return self.memory
+
     @property
     def counted_steps(self) -> int:
         """The counted steps that ran: a loop that reads a wrong flag stops early."""

@@ -17,6 +17,7 @@ from fdprof.capture import (
     NONE,
     OVERHEAD,
     RANGES,
+    UNTIMED_COPIES,
     ApiKind,
     Capture,
     CopyDirection,
@@ -28,7 +29,7 @@ from fdprof.capture import (
     WorkKind,
 )
 from fdprof.columns import Names, by_start
-from fdprof.model import Block, CallKind, CallSite, Run, Table
+from fdprof.model import Block, CallKind, CallSite, Direction, Memory, Run, Table
 
 _LIMITS = (
     "a run has no tracer: copies have no device interval, so the device's time in them counts as idle",
@@ -45,6 +46,9 @@ _KINDS = {
     CallKind.ALLOCATE: ApiKind.ALLOCATE,
 }
 """Reads and writes of host memory are no calls into CUDA: they are host code."""
+
+_DIRECTIONS = {Direction.TO_HOST: CopyDirection.TO_HOST, Direction.TO_DEVICE: CopyDirection.TO_DEVICE}
+_HOST_SIDES = {Memory.PAGEABLE: HostSide.PAGEABLE, Memory.PINNED: HostSide.PINNED, Memory.MAPPED: HostSide.PINNED}
 
 _BY_NAME = {"stream_wait": ApiKind.STREAM_WAIT, "synchronize": ApiKind.STREAM_SYNC}
 
@@ -65,7 +69,9 @@ def capture_of(run: Run) -> Capture:
     )
     device = [_kernels(block, run, names, int(first)) for block, first in zip(run.blocks, before, strict=False)]
     ranges = [_ranges(block, names) for block in run.blocks]
-    links = [_links(block, part, int(first)) for block, part, first in zip(run.blocks, api, before, strict=False)]
+    parts = list(zip(run.blocks, api, before.tolist(), strict=False))
+    copies = [_copies(block, run, part, first) for block, part, first in parts]
+    links = [_links(block, part, first) for block, part, first in parts]
     return Capture(
         source="run",
         tool=f"fdprof {run.environment.fdprof}, {run.backend}",
@@ -78,7 +84,7 @@ def capture_of(run: Run) -> Capture:
         links=Table.of(LINKS, _joined(links, tuple(LINKS))),
         event_records=Table.of_rows(EVENT_RECORDS, []),
         overhead=Table.of_rows(OVERHEAD, []),
-        traces_copies=False,
+        untimed_copies=Table.of(UNTIMED_COPIES, _joined(copies, tuple(UNTIMED_COPIES))),
         time_error_ns=max((block.clock.error_ns for block in run.blocks), default=0),
         rows=len(table),
         limits=(*_LIMITS, *run.caveats),
@@ -109,6 +115,30 @@ def _calls(block: Block, names: Names) -> dict[str, Any]:
         "step": calls["step"][kept],
         "site": calls["call"][kept],
     }
+
+
+def _copies(block: Block, run: Run, calls: dict[str, Any], first_call: int) -> dict[str, Any]:
+    """Return the copies among the calls; a call that is about no tensor of the run's groups is none."""
+    group_of = {tensor.name: (group, tensor) for group in run.groups for tensor in group.tensors}
+    known = [
+        group_of.get(site.subject) if _kind(site) in (ApiKind.COPY, ApiKind.BLOCKING_COPY) else None
+        for site in block.log.call_sites
+    ]
+    rows = np.flatnonzero(np.array([entry is not None for entry in known], dtype=bool)[calls["site"]])
+    about = [
+        (NONE,) * 3
+        if entry is None
+        else (
+            int(_DIRECTIONS[entry[0].direction]),
+            int(_HOST_SIDES.get(run.memory_of(entry[0]), HostSide.UNKNOWN)),
+            entry[1].size_bytes,
+        )
+        for entry in known
+    ]
+    columns = np.array(about or [(NONE,) * 3], dtype=np.int64)[calls["site"][rows]]
+    return {"api": rows + first_call} | dict(
+        zip(("direction", "host_side", "size_bytes"), columns.T.reshape(3, -1), strict=True)
+    )
 
 
 def _links(block: Block, calls: dict[str, Any], first_call: int) -> dict[str, Any]:

@@ -30,6 +30,7 @@ class Calls:
     allocates: Flags
     gives_work: Flags  # a device row is expected of it
     lacks_row: Flags  # it is expected, and is not there
+    direction: IntColumn  # CopyDirection of the call's copy
     copy_row: IntColumn  # row of Capture.device of the call's copy, -1: none
     stall: IntColumn  # number of the stall that a blocking call belongs to, -1: it does not block
     copy_before: IntColumn  # the copy's call that a wait belongs to, right before it, -1: none
@@ -48,6 +49,11 @@ class Calls:
         partner = self.copy_before[rows]
         return np.where(partner != NONE, np.append(self.copy_row, NONE)[partner], self.copy_row[rows])
 
+    def own_direction(self, rows: IntColumn) -> IntColumn:
+        """Return the CopyDirection of each call's own copy, or of the copy that a wait belongs to."""
+        partner = self.copy_before[rows]
+        return self.direction[np.where(partner != NONE, partner, rows)]
+
     def waits_on_missing(self, rows: IntColumn) -> Flags:
         """Return which of these waits end on work that has no device row."""
         return self._lacking_before[rows]
@@ -58,7 +64,7 @@ def calls_of(capture: Capture) -> Calls:
     api, device = capture.api, capture.device
     kind = api["kind"]
     count = len(api)
-    copy_row, copy_end, on_device = _copies(capture)
+    copy_row, copy_end, direction = _copies(capture)
     has_row = np.zeros(count + 1, dtype=bool)
     has_row[device["api"]] = True
     has_row = has_row[:count]
@@ -69,13 +75,13 @@ def calls_of(capture: Capture) -> Calls:
     # one value so).
     returned_late = (copy_row != NONE) & (api["end_ns"] >= copy_end)
     blocks = only_waits | np.where(
-        on_device,
+        direction == CopyDirection.ON_DEVICE,
         (kind == ApiKind.BLOCKING_COPY) & returned_late,
         (kind == ApiKind.BLOCKING_COPY) | ((kind == ApiKind.COPY) & returned_late),
     )
     blocks &= ~_inside_another(api["thread"], api["end_ns"], blocks)
     gives_work = _is(kind, WORK_KINDS) & ~_while_capturing(capture)
-    is_seen = gives_work if capture.traces_copies else gives_work & ~_is(kind, COPY_KINDS)
+    is_seen = gives_work if capture.times_copies else gives_work & ~_is(kind, COPY_KINDS)
     lacks_row = is_seen & ~has_row & (len(device) > 0)
     stall, copy_before = _stalls(
         api["thread"], api["start_ns"], api["end_ns"], blocks, _is(kind, COPY_KINDS), only_waits
@@ -89,6 +95,7 @@ def calls_of(capture: Capture) -> Calls:
         allocates=kind == ApiKind.ALLOCATE,
         gives_work=gives_work,
         lacks_row=lacks_row,
+        direction=direction,
         copy_row=copy_row,
         stall=stall,
         copy_before=copy_before,
@@ -111,8 +118,8 @@ def _is(kind: npt.NDArray[np.int8], wanted: frozenset[ApiKind]) -> Flags:
     return np.isin(kind, [int(entry) for entry in wanted])
 
 
-def _copies(capture: Capture) -> tuple[IntColumn, IntColumn, Flags]:
-    """Return for each call its last copy's row (-1: none), when that ended, and whether it stayed on the device."""
+def _copies(capture: Capture) -> tuple[IntColumn, IntColumn, IntColumn]:
+    """Return for each call its last copy's row (-1: none), when that ended, and its CopyDirection."""
     api, device = capture.api, capture.device
     rows = np.flatnonzero((device["kind"] == WorkKind.COPY) & (device["api"] != NONE))
     # A batched copy has several rows: the last to end is written last.
@@ -120,8 +127,10 @@ def _copies(capture: Capture) -> tuple[IntColumn, IntColumn, Flags]:
     copy_row = np.full(len(api), NONE, dtype=np.int64)
     copy_row[device["api"][rows]] = rows
     ends = np.append(device["end_ns"], 0)[copy_row]
-    within = np.append(device["direction"], 0)[copy_row] == CopyDirection.ON_DEVICE
-    return copy_row, ends, within
+    direction = np.append(device["direction"], int(CopyDirection.UNKNOWN))[copy_row].astype(np.int64)
+    if capture.untimed_copies is not None:
+        direction[capture.untimed_copies["api"]] = capture.untimed_copies["direction"]
+    return copy_row, ends, direction
 
 
 def _while_capturing(capture: Capture) -> Flags:

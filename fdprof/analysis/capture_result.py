@@ -4,15 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fdprof.analysis.calls import calls_of
-from fdprof.analysis.facts import Facts
+from fdprof.analysis.facts import Facts, facts_of
 from fdprof.analysis.findings import findings_of
 from fdprof.analysis.headline import headline_of
-from fdprof.analysis.ledger import COLUMNS, Ledger, device_of, ledger_of
-from fdprof.analysis.stalls import stalls_of
+from fdprof.analysis.ledger import COLUMNS, Ledger, device_of
 from fdprof.analysis.stats import NOTHING, summarize
 from fdprof.analysis.steps import Choice, find_steps
-from fdprof.analysis.transfers import transfers_of
 from fdprof.capture import Capture
 from fdprof.finding import Finding
 from fdprof.model import Summary
@@ -65,18 +62,8 @@ def analyze(
     steps = find_steps(capture, choice)
     if first is not None or last is not None:
         steps = steps.part(first, last)
-    calls = calls_of(capture)
-    chosen = device_of(capture, steps, device)
-    ledger = ledger_of(capture, steps, chosen, calls)
-    facts = Facts(
-        capture=capture,
-        steps=steps,
-        device=chosen,
-        calls=calls,
-        ledger=ledger,
-        stalls=stalls_of(capture, calls, steps, ledger, chosen),
-        transfers=transfers_of(capture, calls, steps, chosen),
-    )
+    facts = facts_of(capture, steps, device_of(capture, steps, device))
+    ledger = facts.ledger
     findings = findings_of(facts)
     summaries = {
         name: NOTHING if getattr(ledger, name) is None else summarize(getattr(ledger, name), ledger.step)

@@ -7,13 +7,13 @@ from functools import cached_property
 
 import numpy as np
 
-from fdprof.analysis.calls import Calls, Flags
+from fdprof.analysis.calls import Calls, Flags, calls_of
 from fdprof.analysis.idle import NOT_CAPTURED, QUEUED
 from fdprof.analysis.intervals import covered, inside
-from fdprof.analysis.ledger import Ledger
-from fdprof.analysis.stalls import Stalls
+from fdprof.analysis.ledger import Ledger, ledger_of
+from fdprof.analysis.stalls import Stalls, stalls_of
 from fdprof.analysis.steps import Steps
-from fdprof.analysis.transfers import CaptureTransfer
+from fdprof.analysis.transfers import CaptureTransfer, transfers_of
 from fdprof.capture import NONE, ApiKind, Capture, Evidence, RangeKind
 from fdprof.model import IntColumn
 
@@ -187,6 +187,19 @@ class Facts:
         """The cost in ns a step below which a finding is not reported."""
         return NOISE * self.window_ns
 
+    def at_most(self, blocked_ns: float) -> float | None:
+        """Return what removing this blocking could gain: the host gets no more back, and the step has a limit."""
+        return None if self.gain_ns is None else min(blocked_ns, self.gain_ns)
+
+    def at_most_idle(self, worked_ns: float) -> float:
+        """Return what removing this host work could gain: no step is shorter than its device work."""
+        idle = self.ledger.device_idle_ns
+        return worked_ns if idle is None else min(worked_ns, float(idle.mean()))
+
+    def is_worth(self, cost_ns: float | None, blocked_ns: float) -> bool:
+        """Return whether a finding about this blocking is reported; where its cost is unknown, by its length."""
+        return (blocked_ns if cost_ns is None else cost_ns) >= self.is_worth_saying and blocked_ns > 0
+
     @cached_property
     def _in_steps(self) -> Flags:
         """Which calls the step's thread makes in the steps."""
@@ -208,3 +221,18 @@ class Facts:
         """Return the number of the step in whose window a time lies."""
         at = int(inside(self.steps.starts_ns, self.steps.ends_ns, np.array([time_ns], dtype=np.int64))[0])
         return int(self.steps.numbers[at])
+
+
+def facts_of(capture: Capture, steps: Steps, device: int | None) -> Facts:
+    """Return the facts of these steps; `device` indexes Capture.devices, None: no device work is known."""
+    calls = calls_of(capture)
+    ledger = ledger_of(capture, steps, device, calls)
+    return Facts(
+        capture=capture,
+        steps=steps,
+        device=device,
+        calls=calls,
+        ledger=ledger,
+        stalls=stalls_of(capture, calls, steps, ledger, device),
+        transfers=transfers_of(capture, calls, steps, device),
+    )

@@ -4,15 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fdprof.analysis.calls import calls_of
-from fdprof.analysis.facts import Facts
+from fdprof.analysis.facts import Facts, facts_of
 from fdprof.analysis.fence import FenceResult, fence_of, group_wait_ns
 from fdprof.analysis.findings import findings_of, in_order
 from fdprof.analysis.findings.run import run_findings
 from fdprof.analysis.hazards import find_hazards
-from fdprof.analysis.ledger import ledger_of
 from fdprof.analysis.run_times import COUNTED, TIME_COLUMNS, RunTimes, run_times_of, steps_of
-from fdprof.analysis.stalls import stalls_of
 from fdprof.analysis.stats import NOTHING, summarize
 from fdprof.errors import NotComparable
 from fdprof.finding import Finding
@@ -22,9 +19,7 @@ from fdprof.model import (
     CallSite,
     Comparison,
     Direction,
-    Group,
     HazardCode,
-    Memory,
     Run,
     Summary,
     WrongValue,
@@ -141,9 +136,7 @@ def _facts(run: Run, times: RunTimes) -> Facts:
     """Return the facts of the counted steps."""
     capture = capture_of(run)
     steps = steps_of(run).where(times.part == COUNTED)
-    calls = calls_of(capture)
-    ledger = ledger_of(capture, steps, 0, calls)
-    return Facts(capture, steps, 0, calls, ledger, stalls_of(capture, calls, steps, ledger, 0), ())
+    return facts_of(capture, steps, 0)
 
 
 def compare(baseline: RunResult, candidate: RunResult) -> Comparison:
@@ -220,7 +213,7 @@ def _transfers(run: Run) -> list[TransferResult]:
                     group=group.name,
                     direction=group.direction.value,
                     size_bytes=tensor.size_bytes,
-                    memory=_memory(run, group).value,
+                    memory=run.memory_of(group).value,
                     lag=0 if group.needed_in_step or not is_to_host else run.lag,
                     issue_ns=float(np.sum(issues)) / steps if issues else None,
                     copy_ns=None,
@@ -240,15 +233,6 @@ def _unread_groups(run: Run) -> tuple[str, ...]:
         ):
             unread.append(group.name)
     return tuple(unread)
-
-
-def _memory(run: Run, group: Group) -> Memory:
-    """Return the host memory of a group: mapped memory serves only what goes to the host."""
-    if group.op_memory is not None:
-        return group.op_memory
-    if group.direction is Direction.TO_DEVICE and run.memory is Memory.MAPPED:
-        return Memory.PINNED
-    return run.memory
 
 
 def _hazards(run: Run) -> tuple[HazardResult, ...]:

@@ -1,5 +1,7 @@
 """Where in the host's code calls were made: the path of ranges around each, below the step's own."""
 
+import re
+
 import numpy as np
 
 from fdprof.analysis.groups import rows_by
@@ -8,6 +10,9 @@ from fdprof.analysis.labels import OUTSIDE_ALL, labelled
 from fdprof.analysis.steps import Steps
 from fdprof.capture import NONE, Capture, Evidence, RangeKind
 from fdprof.model import IntColumn
+
+# A wait in a person's range of such a name is meant to be there: it is a fence, and not hidden.
+_MEANT = re.compile(r"fence|sync|wait|transfer|copy|d2h|h2d|save_output|to_cpu", re.IGNORECASE)
 
 _LEVELS = 6
 BETWEEN = " > "
@@ -48,3 +53,19 @@ def site_of_calls(capture: Capture, rows: IntColumn, steps: Steps) -> tuple[IntC
         number[its] = site
         sites.append(BETWEEN.join(labels[name] for name in reversed(names_) if name != OUTSIDE_ALL) or OUTSIDE)
     return number, sites
+
+
+def is_operator(name: str) -> bool:
+    """Return whether a range or a site is of an operator: its name has a namespace, as in aten::item."""
+    return "::" in name
+
+
+def is_hidden(site: str) -> bool:
+    """Return whether a wait there is hidden: in an operator or a person's range, none of which is meant for waits."""
+    ranges = [] if site == OUTSIDE else site.split(BETWEEN)
+    return bool(ranges) and not any(not is_operator(name) and _MEANT.search(name) for name in ranges)
+
+
+def placed(site: str) -> str:
+    """Return a site for a sentence: 'in forward', or '(outside all ranges)'."""
+    return site if site == OUTSIDE else f"in {site}"

@@ -25,8 +25,9 @@ class SyncSite:
     """Blocking calls of one name at one site; ns are means per step.
 
     `blocked_ns` = `own_copy_ns` (the device moved this call's bytes) + `other_work_ns` (it did something else) +
-    `idle_ns` (it did nothing); the last three are None without device work.  Of idle, `harmful_ns` had the cause
-    `blocked`.  `waited_for` names the work that the waits ended on most often, with its evidence.
+    `idle_ns` (it did nothing); the last three are None without device work.  Where copies have no times `own_copy_ns`
+    is None, and idle time holds it.  Of idle, `harmful_ns` had the cause `blocked`.  `waited_for` names the work that
+    the waits ended on most often, with its evidence.
     """
 
     call: str
@@ -93,6 +94,11 @@ def _sites(
     harmful = blocked_by_call(calls, steps.thread, ledger.idle)[rows] if ledger.idle is not None else None
     own, busy = _device_during(capture, calls, device, rows)
     ended_on, evidence = awaited_work(capture, calls, rows)
+    direction = np.where(
+        ended_on != NONE,
+        np.append(capture.device["direction"], int(CopyDirection.UNKNOWN))[ended_on],
+        calls.own_direction(rows),
+    )
     found = []
     for (its_name, its_site), mine in rows_by(name, site).items():
         its_rows = rows[mine]
@@ -114,22 +120,18 @@ def _sites(
                 per_step=len(mine) / count,
                 blocked_ns=blocked_ns,
                 own_copy_ns=own_ns,
-                other_work_ns=None if own_ns is None or busy_ns is None else busy_ns - own_ns,
+                other_work_ns=None if busy_ns is None else busy_ns - (own_ns or 0.0),
                 idle_ns=None if busy_ns is None else blocked_ns - busy_ns,
                 harmful_ns=None if harmful is None else float(harmful[mine].sum()) / count,
                 max_ns=int(duration[mine][longest]),
                 max_step=int(steps.numbers[window[its_rows[longest]]]),
                 is_copy=bool((~calls.only_waits[its_rows]).any()),
-                to_device=2 * int(np.count_nonzero(_direction(capture, work) == CopyDirection.TO_DEVICE)) > len(mine),
+                to_device=2 * int(np.count_nonzero(direction[mine] == CopyDirection.TO_DEVICE)) > len(mine),
                 waited_for=awaited,
                 evidence=Evidence(int(evidence[mine].min())) if known.all() else Evidence.UNKNOWN,
             )
         )
     return sorted(found, key=lambda entry: -entry.blocked_ns)
-
-
-def _direction(capture: Capture, work: IntColumn) -> IntColumn:
-    return np.append(capture.device["direction"], int(CopyDirection.UNKNOWN))[work].astype(np.int64)
 
 
 def _device_during(
@@ -139,12 +141,14 @@ def _device_during(
     if device is None:
         return None, None
     start, end = calls.start_ns[rows], calls.end_ns[rows]
+    mine = capture.device["device"] == device
+    busy = covered(capture.device["start_ns"][mine], capture.device["end_ns"][mine], start, end)
+    if not capture.times_copies:
+        return None, busy
     copy = calls.own_copy(rows)
     copy_start = np.append(capture.device["start_ns"], 0)[copy]
     copy_end = np.append(capture.device["end_ns"], 0)[copy]
     own = np.where(copy != NONE, np.maximum(np.minimum(end, copy_end) - np.maximum(start, copy_start), 0), 0)
-    mine = capture.device["device"] == device
-    busy = covered(capture.device["start_ns"][mine], capture.device["end_ns"][mine], start, end)
     return np.minimum(own, busy), busy
 
 

@@ -1,6 +1,6 @@
 """The copies between host and device of the steps: issue, copy and wait kept apart, alike ones in one row."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ class CaptureTransfer:
     stream: int
     is_default_stream: bool
     issue_ns: float | None
-    copy_ns: float
+    copy_ns: float | None
     wait_ns: float | None
     lag: float | None
     blocking_share: float  # of the calls: in how many the host waited for the copy
@@ -53,40 +53,74 @@ class CaptureTransfer:
     behind_ns: float  # waits right behind these calls, which are one stall with them
 
 
-def transfers_of(capture: Capture, calls: Calls, steps: Steps, device: int | None) -> tuple[CaptureTransfer, ...]:
-    """Return the transfers that the steps issued, those that hold the host longest first."""
-    if device is None:
-        return ()
-    work, api = capture.device, capture.api
-    is_transfer = (
+@dataclass(frozen=True, slots=True)
+class _Copies:
+    """One entry a copy.  `device_ns` is None where copies have no times."""
+
+    api: IntColumn  # row of Capture.api, -1: the call is not in the capture
+    when_ns: IntColumn  # start of the call, or where that is not known of the copy
+    direction: IntColumn
+    host_side: IntColumn
+    size_bytes: IntColumn
+    stream: IntColumn
+    device_ns: IntColumn | None
+
+    def of(self, rows: IntColumn) -> "_Copies":
+        known = {name: column for name in _COLUMNS if (column := getattr(self, name)) is not None}
+        return replace(self, **{name: column[rows] for name, column in known.items()})
+
+
+_COLUMNS = tuple(column.name for column in fields(_Copies))
+
+
+def _copies(capture: Capture, device: int) -> _Copies:
+    """Return all copies between the host and this device."""
+    starts = np.append(capture.api["start_ns"], 0)
+    if capture.untimed_copies is not None:
+        table = capture.untimed_copies
+        stream = np.full(len(table), NONE, dtype=np.int64)
+        columns = {name: table[name] for name in ("direction", "host_side", "size_bytes")}
+        return _Copies(api=table["api"], when_ns=starts[table["api"]], stream=stream, device_ns=None, **columns)
+    work = capture.device
+    rows = np.flatnonzero(
         (work["kind"] == WorkKind.COPY)
         & (work["device"] == device)
         & np.isin(work["direction"], [int(CopyDirection.TO_HOST), int(CopyDirection.TO_DEVICE)])
     )
-    when = np.where(work["api"] != NONE, np.append(api["start_ns"], 0)[work["api"]], work["start_ns"])
-    window = inside(steps.starts_ns, steps.ends_ns, when)
-    thread = np.append(api["thread"], NONE)[work["api"]]
-    rows = np.flatnonzero(is_transfer & (window != NONE) & ((thread == steps.thread) | (work["api"] == NONE)))
-    if not len(rows):
+    api = work["api"][rows]
+    when = np.where(api != NONE, starts[api], work["start_ns"][rows])
+    columns = {name: work[name][rows] for name in ("direction", "host_side", "size_bytes", "stream")}
+    return _Copies(api=api, when_ns=when, device_ns=work["end_ns"][rows] - work["start_ns"][rows], **columns)
+
+
+def transfers_of(capture: Capture, calls: Calls, steps: Steps, device: int | None) -> tuple[CaptureTransfer, ...]:
+    """Return the transfers that the steps issued, those that hold the host longest first."""
+    if device is None:
         return ()
-    call = work["api"][rows]
-    site = np.full(len(rows), NONE, dtype=np.int64)
+    api = capture.api
+    copies = _copies(capture, device)
+    window = inside(steps.starts_ns, steps.ends_ns, copies.when_ns)
+    thread = np.append(api["thread"], NONE)[copies.api]
+    copies = copies.of(np.flatnonzero((window != NONE) & ((thread == steps.thread) | (copies.api == NONE))))
+    if not len(copies.api):
+        return ()
+    site = np.full(len(copies.api), NONE, dtype=np.int64)
     sites: list[str] = []
-    known = call != NONE
-    site[known], sites = site_of_calls(capture, call[known], steps)
-    key = [work[name][rows] for name in ("direction", "host_side", "size_bytes", "stream")]
-    wait = _fence_of(capture, calls, rows)
+    known = copies.api != NONE
+    site[known], sites = site_of_calls(capture, copies.api[known], steps)
+    wait = _fence_of(capture, calls, copies)
     sure = np.full(len(api) + 1, int(Evidence.UNKNOWN), dtype=np.int64)
     fence = np.unique(wait[wait != NONE])
     sure[fence] = fences(capture, fence)[2]
     only = np.flatnonzero(calls.only_waits & (calls.stall != NONE))
     waited_in_stall = np.zeros(int(calls.stall.max(initial=0)) + 1)
     np.add.at(waited_in_stall, calls.stall[only], (calls.end_ns - calls.start_ns)[only])
+    key = (copies.direction, copies.host_side, copies.size_bytes, copies.stream)
     found = []
     for (where, direction, host_side, size_bytes, stream), its in rows_by(site, *key).items():
         found.append(
             _transfer(
-                capture, calls, steps, rows[its], wait[its], sure, waited_in_stall,
+                capture, calls, steps, copies.of(its), wait[its], sure, waited_in_stall,
                 sites[where] if where != NONE else "(call not in the capture)",
                 CopyDirection(direction), HostSide(host_side), size_bytes, stream, device,
             )
@@ -98,7 +132,7 @@ def _transfer(
     capture: Capture,
     calls: Calls,
     steps: Steps,
-    rows: IntColumn,
+    copies: _Copies,
     wait: IntColumn,
     sure: IntColumn,
     waited_in_stall: npt.NDArray[np.float64],
@@ -110,13 +144,12 @@ def _transfer(
     device: int,
 ) -> CaptureTransfer:
     count = max(len(steps), 1)
-    work = capture.device
-    call = np.unique(work["api"][rows])
+    api = copies.api
+    call = np.unique(api)
     call = call[call != NONE]
     issue = calls.end_ns[call] - calls.start_ns[call]
     blocking = calls.blocks[call]
     stall = calls.stall[call[blocking]]
-    api = work["api"][rows]
     call_blocks = _at(calls.blocks, api)
     waited = (wait != NONE) & ~call_blocks  # a copy that blocks is its own wait
     # A wait behind the last step is not the steps' time.
@@ -133,12 +166,12 @@ def _transfer(
         direction=_DIRECTIONS[direction],
         memory=_MEMORY[host_side],
         size_bytes=size_bytes,
-        per_step=len(rows) / count,
-        bytes_per_step=max(size_bytes, 0) * len(rows) / count,
+        per_step=len(api) / count,
+        bytes_per_step=max(size_bytes, 0) * len(api) / count,
         stream=stream,
         is_default_stream=(device, stream) in capture.default_streams,
         issue_ns=float(issue.sum()) / count if len(call) else None,
-        copy_ns=float((work["end_ns"][rows] - work["start_ns"][rows]).sum()) / count,
+        copy_ns=None if copies.device_ns is None else float(copies.device_ns.sum()) / count,
         wait_ns=float((calls.end_ns[fence] - calls.start_ns[fence]).sum()) / count if len(fence) else None,
         lag=float((waited_in - issued_in)[both].mean()) if both.any() else (0.0 if blocking.any() else None),
         blocking_share=float(blocking.mean()) if len(call) else 0.0,
@@ -149,21 +182,20 @@ def _transfer(
     )
 
 
-def _fence_of(capture: Capture, calls: Calls, rows: IntColumn) -> IntColumn:
+def _fence_of(capture: Capture, calls: Calls, copies: _Copies) -> IntColumn:
     """Return for each copy the first wait whose fence covers it: same process and stream, recorded after its issue."""
-    api, work = capture.api, capture.device
-    result = np.full(len(rows), NONE, dtype=np.int64)
+    api, call = capture.api, copies.api
+    result = np.full(len(call), NONE, dtype=np.int64)
     waits = np.flatnonzero(calls.only_waits)
     if not len(waits):
         return result
     before, stream, _ = fences(capture, waits)
     process = capture.process_of_threads()
     of_wait = process[api["thread"][waits]]
-    call = work["api"][rows]
     of_copy = np.where(call != NONE, process[np.append(api["thread"], 0)[call]], NONE)
     issued = np.append(api["start_ns"], 0)[call]
     of_stream = rows_by(of_wait, stream)
-    for key, mine in rows_by(of_copy, work["stream"][rows]).items():
+    for key, mine in rows_by(of_copy, copies.stream).items():
         if key[0] == NONE:
             continue
         # A wait without a stream is for all: of its own stream's and of these the one that returns first.

@@ -142,3 +142,20 @@ def test_the_version_is_printed(run_cli):
     """And nothing else is done."""
     done = run_cli("--version")
     assert (0, True) == (done.exit_code, done.stdout.startswith("fdprof "))
+
+
+def test_a_run_tells_its_copies_apart_by_direction_and_host_memory(run_cli):
+    """insert_tasks in sync: 2 copies a step to pageable memory, and 28 uploads every 8th of 64 steps, 3.5 a step."""
+    done = run_cli("run", "insert_tasks", "--mode", "sync", "--backend", "sim", "--steps", "64", "--json")
+    assert 0 == done.exit_code, done.stderr
+    found = next(entry for entry in json.loads(done.stdout)["findings"] if entry["code"] == "pageable-destination")
+    assert (2.0, None) == (found["evidence"]["copies_per_step"], found["evidence"]["copy_ns"])
+    assert "hold the host for" in found["text"] and "moves their bytes" not in found["text"]
+    (folder,) = Path("runs").iterdir()
+    document = analysis(run_cli, str(folder))
+    copies = {}
+    for entry in document["transfers"]:
+        copies[entry["direction"]] = copies.get(entry["direction"], 0.0) + entry["per_step"]
+        assert ("pageable", None) == (entry["memory"], entry["copy_ns"])
+    assert {"device to host": 2.0, "host to device": 3.5} == pytest.approx(copies)
+    assert {None} == {site["own_copy_ns"] for site in document["syncs"]}

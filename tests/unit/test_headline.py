@@ -37,7 +37,7 @@ def test_the_first_advice_is_that_of_the_dearest_wait(build):
     calls = [("cudaLaunchKernel", 0, 5), ("cudaMemcpy", 10, 510)]
     work = [("kernel", 8, 500, 0), ("D2H pageable 4", 502, 504, 1)]
     _, (_, _, advice) = said(build.a_loop(2, 1_000, calls, work))
-    assert advice.startswith("First, 1.00 copies a step to pageable memory (4 B (outside all ranges)): copy without")
+    assert advice.startswith("First, 1.00 copies a step to pageable host memory (4 B (outside all ranges)): copy with")
 
 
 def test_a_step_may_make_up_for_another_so_the_limit_is_that_of_the_means(build):

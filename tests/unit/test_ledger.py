@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from fdprof.analysis.calls import calls_of
 from fdprof.analysis.ledger import blocked_by_call, device_of, ledger_of
 from fdprof.analysis.steps import Choice, find_steps
-from fdprof.capture import RangeKind, Thread
+from fdprof.capture import UNTIMED_COPIES, CopyDirection, HostSide, RangeKind, Thread
 from fdprof.errors import InputError
+from fdprof.model import Table
 
 US = 1_000
 
@@ -115,7 +116,8 @@ def test_a_blocking_copy_without_a_device_row_waited_for_what_is_not_here(ledger
 
 def test_copies_that_a_tracer_never_shows_are_not_missing(ledger):
     """A run has no rows of copies: idle 10-20 in the copy is blocked."""
-    entry = ledger([(0, 20)], [("cudaMemcpy", 5, 20)], [("kernel", 0, 10)], traces_copies=False)
+    untimed = Table.of_rows(UNTIMED_COPIES, [(0, CopyDirection.TO_HOST, HostSide.PAGEABLE, 4)])
+    entry = ledger([(0, 20)], [("cudaMemcpy", 5, 20)], [("kernel", 0, 10)], untimed_copies=untimed)
     assert [{"blocked": 10}] == causes(entry)
 
 

@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 
 from fdprof.analysis.facts import Facts
+from fdprof.analysis.findings.allocations import allocation_findings
 from fdprof.analysis.findings.bound import bound_findings
+from fdprof.analysis.findings.copies import copy_findings
+from fdprof.analysis.findings.fences import fence_findings
 from fdprof.analysis.findings.quality import quality_findings
 from fdprof.analysis.findings.streams import stream_findings
 from fdprof.analysis.findings.waits import wait_findings
@@ -12,7 +15,16 @@ from fdprof.finding import DOUBTS, Finding
 
 def findings_of(facts: Facts) -> tuple[Finding, ...]:
     """Return all findings: what makes the rest doubtful first, then by cost."""
-    return in_order([*quality_findings(facts), *wait_findings(facts), *stream_findings(facts), *bound_findings(facts)])
+    kinds = (
+        quality_findings,
+        copy_findings,
+        fence_findings,
+        wait_findings,
+        allocation_findings,
+        stream_findings,
+        bound_findings,
+    )
+    return in_order([finding for of_kind in kinds for finding in of_kind(facts)])
 
 
 def in_order(findings: Sequence[Finding]) -> tuple[Finding, ...]:

@@ -116,7 +116,7 @@ def _inflation(facts: Facts) -> Finding | None:
         code=FindingCode.PROFILER_INFLATION,
         text=f"the profiler reports {us(spent)} µs a step of its own work on the step's thread",
         certainty=Evidence.PROVED,
-        cost_ns_per_step=spent,
+        cost_ns_per_step=facts.at_most_idle(spent),
         evidence={"overhead_ns": spent},
         advice="leave out the steps in which it worked (--steps A:B), or trace less",
     )

@@ -43,7 +43,7 @@ def _default_stream(facts: Facts) -> Finding | None:
 
 def _cross_stream(facts: Facts) -> Finding | None:
     """Idle time between work of two streams, where streams wait for events, against the copies' own time."""
-    if facts.ledger.idle is None or facts.device is None:
+    if facts.ledger.idle is None or facts.device is None or not facts.capture.times_copies:
         return None
     waits = facts.calls_in_steps(facts.capture.kinds(ApiKind.STREAM_WAIT))
     if not len(waits):
@@ -61,7 +61,7 @@ def _cross_stream(facts: Facts) -> Finding | None:
     known &= before >= 0
     changes = known & (stream[np.minimum(after, len(start) - 1)] != stream[by_end][np.maximum(before, 0)])
     spent = float((idle.end_ns - idle.start_ns)[queued][changes].sum()) / len(facts.steps)
-    copied = sum(transfer.copy_ns for transfer in facts.transfers)
+    copied = sum(transfer.copy_ns or 0.0 for transfer in facts.transfers)
     if spent < facts.is_worth_saying or spent <= copied:
         return None
     return Finding(
