@@ -14,6 +14,12 @@ class FdprofError(Exception):
         self.hint = hint
 
 
+class GateFailed(FdprofError):
+    """A condition that the caller set for a comparison is not met."""
+
+    exit_code = 1
+
+
 class UsageError(FdprofError):
     """The command line or an argument is wrong: unknown name, number out of range, existing output."""
 
@@ -22,6 +28,12 @@ class UsageError(FdprofError):
 
 class NotComparable(FdprofError):
     """Two sides differ in something other than what is compared."""
+
+    exit_code = 3
+
+
+class Inconclusive(FdprofError):
+    """A comparison cannot decide what it was asked for."""
 
     exit_code = 3
 

@@ -137,8 +137,10 @@ READS: Schema = {
     "right": "int32",
     "stale": "int32",
     "wrong": "int32",
+    "digest": "int64",
 }
-"""One row a read of a group: at `step` the host took the values of `value_step`; values right, stale and wrong."""
+"""One row a read of a group: at `step` the host took the values of `value_step`; values right, stale and wrong, and a
+digest of all of them, by which two runs' streams are compared (-1: a run saved before there were digests)."""
 
 
 WAITS: Schema = {
@@ -365,6 +367,20 @@ class TokenCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuState:
+    """What NVML said of the GPU at one moment; None where it would not say.
+
+    `throttle`: why the clocks were not higher then, by NVML's names (nvml.h, nvmlClocksEventReason*).
+    """
+
+    sm_clock_mhz: int | None
+    memory_clock_mhz: int | None
+    temperature_c: int | None
+    power_mw: int | None
+    throttle: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
     """One pass of the loop: warm-up steps, counted steps, and any overrun steps after the stop."""
 
@@ -375,6 +391,7 @@ class Block:
     log: BlockLog
     clock: ClockInfo
     tokens: TokenCheck
+    gpu: tuple[GpuState, ...] = ()  # before and after it; empty where nothing could be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,6 +431,7 @@ class Run:
     fault: str | None = None  # of the hazard laboratory; the run is wrong on purpose
     audited: bool = False  # its blocks have a journal
     interrupted: bool = False
+    call: str = ""  # the same for runs whose blocks one call interleaved; empty: not known
     blocks: tuple[Block, ...] = field(default=(), repr=False)
 
     @property
@@ -450,17 +468,3 @@ class Summary:
     p99: float | None
     max: float | None
     max_step: int | None  # index of the step with the largest value
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Two runs of the same loop in one call.  Ratios are candidate / baseline."""
-
-    baseline: Run
-    candidate: Run
-    ratio: float
-    ratio_p50: float
-    ratio_p90: float
-    ratio_p99: float
-    tokens_equal: bool
-    mismatches: tuple[str, ...]

@@ -10,6 +10,9 @@ from fdprof.errors import UsageError
 from fdprof.times import parse_times
 from fdprof.units import NS_PER_US
 
+MAX_BLOCKS = 1000
+"""Of one run: more would be resampled for minutes."""
+
 
 def param(default: float, help_text: str, low: float, high: float) -> Any:
     """Return a dataclass field with the help text and the inclusive bounds that the command line and checks use."""

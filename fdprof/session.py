@@ -3,6 +3,7 @@
 import dataclasses
 import datetime
 import gc
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -98,6 +99,7 @@ class Session:
         self._sent_arrays: dict[tuple[str, int], Arrays] = {}
         self._work: DeviceWork | None = None
         self._position = 0
+        self._call = uuid.uuid4().hex
         _check_memory(params, extent, self._groups)
 
     @property
@@ -113,7 +115,7 @@ class Session:
         now = datetime.datetime.now(datetime.timezone.utc)
         environment = self._backend.environment()
         recorder = Recorder(self._backend.clock_ns, self._backend.thread_cpu_ns)
-        device_ns, host_ns = self._mean_times()
+        device_ns, host_ns = self._mean_times(1)
         return Run(
             id=f"{now:%Y%m%d-%H%M%S}-{self._scenario_name}-{mode_name}",
             scenario=self._scenario_name,
@@ -130,11 +132,18 @@ class Session:
             caveats=(*self._backend.caveats(), *self._own_caveats(mode)),
             fault=None if self._fault is None else self._fault.name(),
             audited=self._is_audited,
+            call=self._call,
         )
 
     def run(self, mode_name: str, blocks: int = 1) -> Run:
         """Return a run of the mode with so many blocks."""
-        return replace(self.new_run(mode_name), blocks=tuple(self.block(mode_name, index) for index in range(blocks)))
+        run = replace(self.new_run(mode_name), blocks=tuple(self.block(mode_name, index) for index in range(blocks)))
+        return self.with_drawn_work(run)
+
+    def with_drawn_work(self, run: Run) -> Run:
+        """Return the run with the mean work of the blocks that it has: each block draws its own times."""
+        device_ns, host_ns = self._mean_times(max(len(run.blocks), 1))
+        return replace(run, device_work_ns=device_ns, host_work_ns=host_ns)
 
     def block(self, mode_name: str, index: int) -> Block:
         """Run the mode once, from the first warm-up step to the stop, and return what was recorded."""
@@ -162,9 +171,11 @@ class Session:
                 times.host_scale,
                 audit,
             )
+            gpu = [self._backend.gpu_state()]
             before = self._backend.clock_sample()
             with blamed_on(self._scenario_file, "in a step"):
                 begun = self._run_steps(loop, recorder, audit, plan.max_steps)
+            gpu.append(self._backend.gpu_state())  # at once, before the clocks come down
             stamps = device.stamps()[:begun]
             samples = (before, self._backend.clock_sample())
         if self._disturb is not None:
@@ -187,6 +198,7 @@ class Session:
             log=recorder.log(_kernel_table(stamps, samples), reads, journal, names),
             clock=self._backend.clock_info(samples),
             tokens=tokens,
+            gpu=tuple(state for state in gpu if state is not None),
         )
         self._position += 1
         return block
@@ -225,9 +237,10 @@ class Session:
     def _drawn_times(self, block: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return device work and host work in ns of each step of a block."""
         params, steps = self._params, self._plan().max_steps
-        device = parse_times(params.device_times, "--device-times").draw(self.work.step_ns, steps, params.seed + block)
+        seed = params.seed + block
+        device = parse_times(params.device_times, "--device-times").draw(self.work.step_ns, steps, seed)
         host = parse_times(params.host_times, "--host-times")
-        return device, host.draw(params.host_work_ns, steps, params.seed + block + _HOST_SEED)
+        return device, host.draw(params.host_work_ns, steps, seed + _HOST_SEED)
 
     def _step_times(self, block: int) -> _StepTimes:
         params, work = self._params, self.work
@@ -242,11 +255,13 @@ class Session:
             )
         return _StepTimes(kernel_ns, host / params.host_work_ns)
 
-    def _mean_times(self) -> tuple[int, int]:
-        """Return the mean device work and host work in ns of a block's counted steps, as drawn for block 0."""
-        device, host = self._drawn_times(0)
+    def _mean_times(self, blocks: int) -> tuple[int, int]:
+        """Return the mean device work and host work in ns of the counted steps of so many blocks, as drawn for them."""
         counted = slice(self._extent.warmup, self._extent.last_step + 1)
-        return round(float(device[counted].mean())), round(float(host[counted].mean()))
+        varies = {self._params.device_times, self._params.host_times} != {"fixed"}
+        drawn = [self._drawn_times(block) for block in range(blocks if varies else 1)]
+        device, host = (np.mean([times[which][counted].mean() for times in drawn]) for which in (0, 1))
+        return round(float(device)), round(float(host))
 
     def _sent(self, group: Group, step: int) -> Arrays:
         """Return the arrays of a group to the device at a step."""
@@ -333,10 +348,16 @@ def open_backend(name: str, timeout_s: float) -> tuple[Backend, str]:
     return backend(timeout_s), "as asked for"
 
 
-def abba(blocks: int) -> Iterator[int]:
-    """Yield sides 0 and 1 in the order A B B A A B B A ..., `blocks` of each: a drift of the machine cancels."""
-    for pair in range(blocks):
-        yield from ((0, 1) if pair % 2 == 0 else (1, 0))
+def abba(seed: int) -> Iterator[int]:
+    """Yield sides 0 and 1 without end, in rounds of A B B A or B A A B as the seed draws.
+
+    Within a round a drift of the machine cancels, and the drawn starts keep the rounds out of step with anything that
+    comes and goes by itself.
+    """
+    draw = np.random.default_rng(seed)
+    while True:
+        first = int(draw.integers(2))
+        yield from (first, 1 - first, 1 - first, first)
 
 
 def _kernel_table(stamps: np.ndarray[tuple[int, ...], np.dtype[np.int64]], samples: Sequence[ClockSample]) -> Table:

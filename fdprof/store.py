@@ -4,6 +4,7 @@
     RUN/block-000/*.parquet      calls, ranges, kernels, reads, waits, journal, steps
 
     COMPARISON/baseline/run.json, COMPARISON/candidate/run.json and their blocks, likewise
+    COMPARISON/policy.json       what was asked of the comparison
 
 A folder appears complete or not at all: it is written beside its place and renamed.  A block is added as soon as it
 has finished, so that a later failure does not lose it.
@@ -12,19 +13,18 @@ has finished, so that a later failure does not lose it.
 import dataclasses
 import errno
 import itertools
-import json
 import math
-import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fdprof.comparison import Policy, Verdict
+from fdprof.documents import boolean, damage_in, entries, natural, number, read_json, require_file, text, write_json
 from fdprof.errors import InputError, UsageError
 from fdprof.model import (
     CALLS,
@@ -41,6 +41,7 @@ from fdprof.model import (
     ClockInfo,
     Direction,
     Environment,
+    GpuState,
     Group,
     Memory,
     Producer,
@@ -51,10 +52,12 @@ from fdprof.model import (
     TokenCheck,
     WrongValue,
 )
+from fdprof.params import MAX_BLOCKS
 
 # History of the format.  1: first.  2: tables waits and journal with the tensors' names, fault and audited, and what a
-# group says beside its tensors; a folder of 1 is read as one without them.
-SCHEMA_VERSION = 2
+# group says beside its tensors; a folder of 1 is read as one without them.  3: digests of reads, states of the GPU, and
+# the call that made the run.
+SCHEMA_VERSION = 3
 _OLDEST_VERSION = 1
 
 _STEPS: Schema = {"start_ns": "int64", "end_ns": "int64"}
@@ -67,6 +70,7 @@ _TABLES: dict[str, Schema] = {
     "journal": JOURNAL,
 }
 _SINCE_2 = frozenset({"waits", "journal"})
+_COLUMNS_SINCE_3 = {"reads": "digest"}
 _MAY_BE_NONE = frozenset({("waits", "value_step"), ("waits", "group"), ("journal", "tensor")})
 """Columns whose -1 says that there is none."""
 
@@ -74,13 +78,16 @@ _MAX_ROWS_A_BYTE = 4  # a row of any table has times of its own
 _CHECKED_FROM_ROWS = 100_000
 
 _RUN_FILE = "run.json"
+_POLICY_FILE = "policy.json"
 _SIDES = ("baseline", "candidate")
 _WHICH_FOLDER = "give a folder below runs/ that `fdprof run` or `fdprof compare` saved"
 _DAMAGED = "the run folder is damaged; record it again"
 
 
-def create(root: Path, runs: Sequence[Run]) -> tuple[Path, ...]:
+def create(root: Path, runs: Sequence[Run], policy: Policy | None = None) -> tuple[Path, ...]:
     """Make the folder of one run, or of a comparison's two, without blocks yet, and return the folder of each run.
+
+    `policy` is what was asked of the comparison, so that it can be reported again as it was.
 
     It is named by the first run's id and what it is compared with, with -2 and so on where that is taken.
     UsageError when `root` cannot be written.
@@ -92,6 +99,8 @@ def create(root: Path, runs: Sequence[Run]) -> tuple[Path, ...]:
         for place, run in zip(places, runs, strict=True):
             (scratch / place).mkdir(exist_ok=True)
             _write_run_file(scratch / place, _unfinished(run))
+        if len(runs) > 1 and policy is not None:
+            write_json(scratch / _POLICY_FILE, _policy_document(policy))
 
     folder = _make_unused(root, name, fill)
     return tuple(folder / place for place in places)
@@ -108,8 +117,8 @@ def _unfinished(run: Run) -> Run:
 
 
 def _make_unused(root: Path, name: str, fill: Callable[[Path], None]) -> Path:
-    for number in itertools.count(1):
-        folder = root / (name if number == 1 else f"{name}-{number}")
+    for take in itertools.count(1):
+        folder = root / (name if take == 1 else f"{name}-{take}")
         # Another process may take the name between this look and the rename, which then fails: try the next.
         if not folder.exists() and _make(folder, fill):
             return folder
@@ -150,7 +159,7 @@ def add_block(folder: Path, block: Block) -> None:
     def fill(scratch: Path) -> None:
         for name, columns in tables.items():
             pq.write_table(pa.table(dict(columns)), scratch / f"{name}.parquet")
-        _write_json(scratch / "block.json", _block_document(block))
+        write_json(scratch / "block.json", _block_document(block))
 
     place = folder / f"block-{block.index:03d}"
     if not _make(place, fill):
@@ -190,81 +199,114 @@ def load_any(folder: Path) -> tuple[Run, ...]:
     if not folder.is_dir():
         raise InputError(f"{folder} is a file, expected a run's folder", _WHICH_FOLDER)
     if (folder / _SIDES[0]).is_dir():
-        return tuple(load(side) for side in sides_of(folder))
+        runs = tuple(load(side) for side in sides_of(folder))
+        # One call made both, whether its id was saved or not.
+        return tuple(run if run.call else replace(run, call=str(folder)) for run in runs)
     return (load(folder),)
+
+
+def load_policy(folder: Path) -> Policy:
+    """Return what was asked of a saved comparison; the usual where that was not saved."""
+    path = folder / _POLICY_FILE
+    if not path.exists():
+        return Policy()
+    document = read_json(path, _DAMAGED)
+    with damage_in(path, _DAMAGED):
+        limits = {name: document[name] for name in ("max_ratio", "max_p99_ratio")}
+        return Policy(
+            same_within=number(document["same_within"]),
+            allowed=frozenset(text(name) for name in entries(document["allowed"])),
+            fail_if=frozenset(Verdict(name) for name in entries(document["fail_if"])),
+            **{name: None if limit is None else number(limit) for name, limit in limits.items()},
+        )
+
+
+def _policy_document(policy: Policy) -> dict[str, Any]:
+    return dataclasses.asdict(policy) | {
+        "allowed": sorted(policy.allowed),
+        "fail_if": sorted(verdict.value for verdict in policy.fail_if),
+    }
 
 
 def load(folder: Path) -> Run:
     """Return the run saved in `folder`; InputError with the place when it cannot be read."""
     path = folder / _RUN_FILE
-    document = _read_json(path)
+    if folder.is_dir() and not path.exists():
+        raise InputError(f"{folder} is not a run of fdprof: it has no {path.name}", _WHICH_FOLDER)
+    document = read_json(path, _WHICH_FOLDER)
     version = document.get("schema_version")
     if type(version) is not int or not _OLDEST_VERSION <= version <= SCHEMA_VERSION:
         raise InputError(
             f"{path} has schema_version {version!r}, this fdprof reads {_OLDEST_VERSION} to {SCHEMA_VERSION}",
             "read it with the fdprof that wrote it" if type(version) is int else "is this a run folder of fdprof?",
         )
-    with _damage_in(path):
-        groups = len(_list(document["groups"]))
+    with damage_in(path, _DAMAGED):
+        groups = len(entries(document["groups"]))
         if not groups:
             raise ValueError("no groups: a run moves something")
-    places = enumerate(sorted(folder.glob("block-*")))
+    found = sorted(folder.glob("block-*"))
+    if len(found) > MAX_BLOCKS:
+        raise InputError(f"{folder} has {len(found):,} blocks, at most {MAX_BLOCKS:,} are read", _DAMAGED)
+    places = enumerate(found)
     blocks = tuple(_load_block(place, index, version, groups) for index, place in places)
-    with _damage_in(path):
-        if version < SCHEMA_VERSION:
+    with damage_in(path, _DAMAGED):
+        if version < 2:
             document |= {"fault": None, "audited": False}
         return Run(
-            id=_text(document["id"]),
-            scenario=_text(document["scenario"]),
-            mode=_text(document["mode"]),
-            backend=_text(document["backend"]),
-            created=_text(document["created"]),
+            id=text(document["id"]),
+            scenario=text(document["scenario"]),
+            mode=text(document["mode"]),
+            backend=text(document["backend"]),
+            created=text(document["created"]),
             params=_params(document["params"]),
             groups=tuple(_group(entry) for entry in document["groups"]),
             memory=Memory(document["memory"]),
-            lag=_natural(document["lag"]),
+            lag=natural(document["lag"]),
             environment=_environment(document["environment"]),
-            device_work_ns=_natural(document["device_work_ns"]),
-            host_work_ns=_natural(document["host_work_ns"]),
-            caveats=tuple(_text(caveat) for caveat in _list(document["caveats"])),
-            fault=None if document["fault"] is None else _text(document["fault"]),
-            audited=_boolean(document["audited"]),
-            interrupted=_boolean(document["interrupted"]),
+            device_work_ns=natural(document["device_work_ns"]),
+            host_work_ns=natural(document["host_work_ns"]),
+            caveats=tuple(text(caveat) for caveat in entries(document["caveats"])),
+            fault=None if document["fault"] is None else text(document["fault"]),
+            audited=boolean(document["audited"]),
+            interrupted=boolean(document["interrupted"]),
+            call=text(document["call"]) if version >= 3 else "",
             blocks=blocks,
         )
 
 
 def _load_block(folder: Path, index: int, version: int, groups: int) -> Block:
     path = folder / "block.json"
-    document = _read_json(path)
-    with _damage_in(path):
-        kept = [name for name in _TABLES if version >= SCHEMA_VERSION or name not in _SINCE_2]
-        rows = {name: _natural(document["rows"][name]) for name in (*kept, "steps")}
+    document = read_json(path, _DAMAGED)
+    with damage_in(path, _DAMAGED):
+        kept = [name for name in _TABLES if version >= 2 or name not in _SINCE_2]
+        rows = {name: natural(document["rows"][name]) for name in (*kept, "steps")}
         tables = {name: Table.of_rows(_TABLES[name], []) for name in _TABLES}
-        tables |= {name: _read_table(folder / f"{name}.parquet", _TABLES[name], rows[name]) for name in kept}
-        tensor_names = document["tensor_names"] if version >= SCHEMA_VERSION else []
-        steps = _read_table(folder / "steps.parquet", _STEPS, rows["steps"])
+        without = {} if version >= 3 else _COLUMNS_SINCE_3
+        tables |= {name: _read_table(folder / f"{name}.parquet", name, rows[name], without.get(name)) for name in kept}
+        tensor_names = document["tensor_names"] if version >= 2 else []
+        steps = _read_table(folder / "steps.parquet", "steps", rows["steps"])
         if (np.diff(steps["start_ns"]) <= 0).any() or (steps["end_ns"] < steps["start_ns"]).any():
             raise ValueError("steps do not follow one another")
         wrong = document["tokens"]["first_wrong"]
         log = BlockLog(
             call_sites=tuple(
-                CallSite(_text(s["name"]), CallKind(s["kind"]), _text(s["subject"])) for s in document["call_sites"]
+                CallSite(text(s["name"]), CallKind(s["kind"]), text(s["subject"])) for s in document["call_sites"]
             ),
-            range_names=tuple(_text(name) for name in _list(document["range_names"])),
-            tensor_names=tuple(_text(name) for name in _list(tensor_names)),
+            range_names=tuple(text(name) for name in entries(document["range_names"])),
+            tensor_names=tuple(text(name) for name in entries(tensor_names)),
             step_starts_ns=steps["start_ns"],
             step_ends_ns=steps["end_ns"],
             **tables,
         )
         block = Block(
-            index=_natural(document["index"]),
-            position=_natural(document["position"]),
-            warmup=_natural(document["warmup"]),
-            steps=_natural(document["steps"]),
+            index=natural(document["index"]),
+            position=natural(document["position"]),
+            warmup=natural(document["warmup"]),
+            steps=natural(document["steps"]),
             log=log,
             clock=ClockInfo(**document["clock"]),
             tokens=TokenCheck(**(document["tokens"] | {"first_wrong": WrongValue(**wrong) if wrong else None})),
+            gpu=tuple(gpu_state(entry) for entry in entries(document["gpu"])) if version >= 3 else (),
         )
         for value in (
             block.clock.error_ns,
@@ -275,7 +317,7 @@ def _load_block(folder: Path, index: int, version: int, groups: int) -> Block:
             block.tokens.wrong_reads,
             block.tokens.overrun_tokens,
         ):
-            _natural(value)
+            natural(value)
         if block.index != index:
             raise ValueError(f"index {block.index} where block {index} is expected: a block is missing")
     limits = {
@@ -298,48 +340,11 @@ def _load_block(folder: Path, index: int, version: int, groups: int) -> Block:
     return block
 
 
-@contextmanager
-def _damage_in(path: Path) -> Iterator[None]:
-    """Turn what a wrong type or a missing entry raises into an InputError that names the file."""
-    try:
-        yield
-    except KeyError as error:
-        raise InputError(f"{path} has no {error}", _DAMAGED) from error
-    except (TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{path}: {error}", _DAMAGED) from error
-
-
-def _natural(value: Any) -> int:
-    """Return a count or a time; ValueError unless it is an integer from 0 to 2**63 - 1."""
-    if type(value) is not int or not 0 <= value < 2**63:
-        raise ValueError(f"{str(value)[:40]!r} where an integer >= 0 is expected")
-    return value
-
-
-def _text(value: Any) -> str:
-    """Return a string without control characters, which could drive a terminal."""
-    if not isinstance(value, str) or not value.isprintable():
-        raise ValueError(f"{str(value)[:40]!r} where printable text is expected")
-    return value
-
-
-def _boolean(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"{str(value)[:40]!r} where true or false is expected")
-    return value
-
-
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise ValueError(f"{str(value)[:40]!r} where a list is expected")
-    return value
-
-
 def _environment(value: Any) -> Environment:
     """Return an environment whose texts can be printed."""
     for entry in value.values():
         if isinstance(entry, str):
-            _text(entry)
+            text(entry)
         elif entry is not None and not isinstance(entry, int):
             raise ValueError(f"{str(entry)[:40]!r} where a text or a number is expected")
     return Environment(**value)
@@ -348,7 +353,7 @@ def _environment(value: Any) -> Environment:
 def _params(value: Any) -> dict[str, Any]:
     """Return the parameters of a run; those that every report prints must be there."""
     for name in ("sequences", "kernels", "steps", "warmup"):
-        _natural(value[name])
+        natural(value[name])
     for name, entry in value.items():
         if isinstance(entry, float) and not math.isfinite(entry):
             raise ValueError(f"parameter {name} is {entry}")
@@ -357,17 +362,19 @@ def _params(value: Any) -> dict[str, Any]:
 
 def _group(entry: Any) -> Group:
     tensors = tuple(
-        TensorSpec(_text(t["name"]), tuple(_natural(extent) for extent in t["shape"]), np.dtype(t["dtype"]).name)
-        for t in _list(entry["tensors"])
+        TensorSpec(text(t["name"]), tuple(natural(extent) for extent in t["shape"]), np.dtype(t["dtype"]).name)
+        for t in entries(entry["tensors"])
     )
+    for tensor in tensors:
+        natural(tensor.size_bytes)
     memory = entry.get("op_memory")
     return Group(
-        _text(entry["name"]),
+        text(entry["name"]),
         tensors,
         direction=Direction(entry.get("direction", Direction.TO_HOST.value)),
         made_by=Producer(entry.get("made_by", Producer.UPDATE.value)),
-        needed_in_step=_boolean(entry.get("needed_in_step", False)),
-        per_step=tuple(_text(name) for name in _list(entry.get("per_step", []))),
+        needed_in_step=boolean(entry.get("needed_in_step", False)),
+        per_step=tuple(text(name) for name in entries(entry.get("per_step", []))),
         op_memory=None if memory is None else Memory(memory),
     )
 
@@ -380,11 +387,23 @@ def _group_document(group: Group) -> dict[str, Any]:
     }
 
 
-def _read_table(path: Path, schema: Schema, rows: int) -> Table:
+def gpu_state(entry: Any) -> GpuState:
+    """Return what NVML said, from a document; ValueError where it could not have."""
+    numbers = {name: entry[name] for name in ("sm_clock_mhz", "memory_clock_mhz", "temperature_c", "power_mw")}
+    throttle = entry["throttle"]
+    return GpuState(
+        **{name: None if value is None else natural(value) for name, value in numbers.items()},
+        throttle=None if throttle is None else tuple(text(reason) for reason in entries(throttle)),
+    )
+
+
+def _read_table(path: Path, name: str, rows: int, without: str | None = None) -> Table:
+    """Return a table of a block; the column `without` is not in the file, and not observed."""
+    schema = _STEPS if name == "steps" else _TABLES[name]
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    _require_file(path)
+    require_file(path, _DAMAGED)
     try:
         # The count first: a few bytes of a run-length code may stand for any number of rows.
         found = pq.read_metadata(path).num_rows
@@ -393,15 +412,18 @@ def _read_table(path: Path, schema: Schema, rows: int) -> Table:
         if found > max(_CHECKED_FROM_ROWS, _MAX_ROWS_A_BYTE * path.stat().st_size):
             raise InputError(f"{path} has more rows than its size allows: {found:,}", _DAMAGED)
         table = pq.read_table(path)
-        for name in schema:
-            column = table[name]
-            if not pa.types.is_integer(column.type) or column.null_count:
-                raise InputError(f"{path}: column {name} is not all integers", _DAMAGED)
-        columns = {name: table[name].to_numpy() for name in schema}
-        for name, dtype in schema.items():
+        there = [column for column in schema if column != without]
+        for column in there:
+            if not pa.types.is_integer(table[column].type) or table[column].null_count:
+                raise InputError(f"{path}: column {column} is not all integers", _DAMAGED)
+        columns = {column: table[column].to_numpy() for column in there}
+        if without is not None:
+            columns[without] = np.full(rows, -1)
+        for column, dtype in schema.items():
             low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-            if len(columns[name]) and not low <= int(columns[name].min()) <= int(columns[name].max()) <= high:
-                raise InputError(f"{path}: column {name} has numbers beyond {dtype}", _DAMAGED)
+            values = columns[column]
+            if len(values) and not low <= int(values.min()) <= int(values.max()) <= high:
+                raise InputError(f"{path}: column {column} has numbers beyond {dtype}", _DAMAGED)
         return Table.of(schema, columns)
     except (OSError, KeyError, ValueError, pa.ArrowException) as error:
         raise InputError(f"cannot read {path}: {(str(error).splitlines() or ['?'])[0]:.300}", _DAMAGED) from error
@@ -421,13 +443,8 @@ def _block_document(block: Block) -> dict[str, Any]:
         "rows": {name: len(getattr(block.log, name)) for name in _TABLES} | {"steps": len(block.log.step_starts_ns)},
         "clock": dataclasses.asdict(block.clock),
         "tokens": dataclasses.asdict(block.tokens),
+        "gpu": [dataclasses.asdict(state) for state in block.gpu],
     }
-
-
-def _require_file(path: Path) -> None:
-    """Raise InputError when something other than a file has a file's name: a pipe would be waited for."""
-    if path.exists() and not path.is_file():
-        raise InputError(f"{path} is no regular file", _DAMAGED)
 
 
 def _write_run_file(folder: Path, run: Run) -> None:
@@ -449,40 +466,9 @@ def _write_run_file(folder: Path, run: Run) -> None:
         "fault": run.fault,
         "audited": run.audited,
         "interrupted": run.interrupted,
+        "call": run.call,
     }
-    _write_json(folder / _RUN_FILE, document)
-
-
-def _write_json(path: Path, document: dict[str, Any]) -> None:
-    write_text(path, json.dumps(document, indent=1) + "\n")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file so that it appears whole or not at all."""
-    path = path.resolve()  # a link is written through, not replaced
-    handle, name = tempfile.mkstemp(prefix=".part-", dir=path.parent)
-    scratch = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        scratch.chmod(0o644)  # mkstemp makes it private
-        scratch.replace(path)
-    except OSError:
-        scratch.unlink(missing_ok=True)
-        raise
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    if path.parent.is_dir() and not path.exists():
-        raise InputError(f"{path.parent} is not a run of fdprof: it has no {path.name}", _WHICH_FOLDER)
-    _require_file(path)
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"cannot read {path}: {error}", _WHICH_FOLDER) from error
-    if not isinstance(document, dict):
-        raise InputError(f"{path} holds a {type(document).__name__}, expected an object", "the run folder is damaged")
-    return document
+    write_json(folder / _RUN_FILE, document)
 
 
 def _unwritable(folder: Path, error: OSError) -> UsageError:

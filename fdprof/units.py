@@ -11,6 +11,11 @@ def us(ns: float | None, digits: int = 1) -> str:
     return NOT_OBSERVED if ns is None else f"{ns / NS_PER_US:,.{digits}f}"
 
 
+def signed_us(ns: int) -> str:
+    """Return a change in ns as microseconds to the ns: -1234567 gives '-1,234.567', 12 gives '+0.012'."""
+    return f"{ns / NS_PER_US:+,.3f}"
+
+
 def size(size_bytes: int) -> str:
     """Return a size in the largest binary unit that leaves at least one: 513 gives '513 B', 2048 '2.0 KiB'."""
     if size_bytes < 1024:

@@ -30,7 +30,8 @@ from fdprof.backends.protocol import (
 )
 from fdprof.clock import drift_ppm
 from fdprof.errors import FdprofError, ScenarioFailed
-from fdprof.model import ClockInfo, Direction, Environment, Group, Memory, Producer, TensorSpec
+from fdprof.model import ClockInfo, Direction, Environment, GpuState, Group, Memory, Producer, TensorSpec
+from fdprof.nvml import Gpu
 from fdprof.tokens import INSERT_TASK
 from fdprof.version import VERSION
 
@@ -83,6 +84,8 @@ class PaddleBackend:
 
         self._paddle, self._ops = paddle, ops
         self._timeout_s = timeout_s
+        self._info: dict[str, Any] = ops.device_info()
+        self._gpu = Gpu(self._info.get("pci_bus_id", ""))
         self.clock_ns = time.perf_counter_ns  # CLOCK_MONOTONIC, the clock the ops align the device with
         self.thread_cpu_ns = time.thread_time_ns
 
@@ -113,8 +116,11 @@ class PaddleBackend:
             drift_ppm=drift_ppm(samples),
         )
 
+    def gpu_state(self) -> GpuState | None:
+        return self._gpu.state()
+
     def environment(self) -> Environment:
-        info = self._ops.device_info()
+        info = self._info
         return Environment(
             fdprof=VERSION,
             python=platform.python_version(),
@@ -131,6 +137,7 @@ class PaddleBackend:
         return (
             "no tracer: the device intervals of copies are not observed; device busy counts kernels by their own "
             "stamps, so device idle includes the copies on the compute stream",
+            *([self._gpu.problem] if self._gpu.problem else []),
         )
 
 

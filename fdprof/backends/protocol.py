@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fdprof.model import ClockInfo, Environment, Group, Launch, Memory, TensorSpec, WaitStyle
+from fdprof.model import ClockInfo, Environment, GpuState, Group, Launch, Memory, TensorSpec, WaitStyle
 from fdprof.tokens import StreamSpec
 
 POISON_BYTE = 0xA5
@@ -228,6 +228,9 @@ class Backend(Protocol):
 
     def clock_info(self, samples: Sequence[ClockSample]) -> ClockInfo:
         """Return how these alignments were made and what they are worth."""
+
+    def gpu_state(self) -> GpuState | None:
+        """Return the GPU's clocks and what holds them down; None where there is none, or none that can be asked."""
 
     def environment(self) -> Environment: ...
 

@@ -60,6 +60,9 @@ class SimBackend:
     def clock_info(self, samples: Sequence[ClockSample]) -> ClockInfo:
         return ClockInfo("virtual time", "virtual time", "one clock: virtual time", 0, None)
 
+    def gpu_state(self) -> None:
+        """Return nothing: the model's clocks do not move."""
+
     def environment(self) -> Environment:
         return Environment(
             fdprof=VERSION,

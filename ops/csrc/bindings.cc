@@ -214,12 +214,13 @@ void bind_device_work(py::module_& m) {
             values["compute_capability"] = info.compute_capability;
             values["driver_version"] = info.driver_version;
             values["runtime_version"] = info.runtime_version;
+            values["pci_bus_id"] = info.pci_bus_id;
             values["sm_count"] = info.sm_count;
           }
           return values;
         },
-        "Return name, compute_capability (\"9.0\"), driver_version and runtime_version (CUDA's, \"13.0\") and sm_count\n"
-        "of Paddle's current device; {} without CUDA.");
+        "Return name, compute_capability (\"9.0\"), driver_version and runtime_version (CUDA's, \"13.0\"), pci_bus_id\n"
+        "(\"0000:3B:00.0\") and sm_count of Paddle's current device; {} without CUDA.");
 }
 
 }  // namespace

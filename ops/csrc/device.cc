@@ -45,6 +45,8 @@ DeviceInfo device_info() {
   cudaDeviceProp properties;
   int driver = 0;
   int runtime = 0;
+  char bus_id[32] = "";
+  FDPROF_CUDA(cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, device));
   FDPROF_CUDA(cudaGetDeviceProperties(&properties, device));
   FDPROF_CUDA(cudaDriverGetVersion(&driver));
   FDPROF_CUDA(cudaRuntimeGetVersion(&runtime));
@@ -54,6 +56,7 @@ DeviceInfo device_info() {
   info.compute_capability = std::to_string(properties.major) + "." + std::to_string(properties.minor);
   info.driver_version = version_text(driver);
   info.runtime_version = version_text(runtime);
+  info.pci_bus_id = bus_id;
   info.sm_count = properties.multiProcessorCount;
   return info;
 }

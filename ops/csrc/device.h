@@ -14,13 +14,14 @@ int use_device();
 
 StreamHandle current_stream();
 
-// name, compute_capability, driver_version, runtime_version and sm_count; empty without CUDA.
+// name, compute_capability, driver_version, runtime_version, pci_bus_id and sm_count; empty without CUDA.
 struct DeviceInfo {
   bool present = false;
   std::string name;
   std::string compute_capability;
   std::string driver_version;
   std::string runtime_version;
+  std::string pci_bus_id;
   int sm_count = 0;
 };
 DeviceInfo device_info();

@@ -577,16 +577,16 @@ def test_hazards_come_in_the_order_they_happened(found):
 
 @pytest.mark.parametrize(("stale", "wrong", "is_proved"), [(0, 0, False), (1, 0, True), (0, 1, True)])
 def test_a_hazard_is_proved_by_a_value_not_right_in_its_step(journalled, stale, wrong, is_proved):
-    """Rows are (step, value step, group, right, stale, wrong): step 1's own row decides, step 0's is stale anyway."""
+    """Rows are (step, value step, group, right, stale, wrong, digest): step 1's decides, step 0's is stale anyway."""
     unfenced = [update(), copy("tokens", 10), record(50), read("tokens", 10)]
-    block = journalled(FENCED, unfenced, reads=[(0, 0, 0, 1, 1, 0), (1, 1, 0, 2, stale, wrong)])
+    block = journalled(FENCED, unfenced, reads=[(0, 0, 0, 1, 1, 0, 0), (1, 1, 0, 2, stale, wrong, 0)])
     (hazard,) = find_hazards(block, GROUPS)
     assert (HazardCode.READ_BEFORE_FENCE, 1, is_proved) == (hazard.code, hazard.step, hazard.is_proved)
 
 
 def test_a_run_counts_its_hazards_by_code_over_all_blocks(build, journalled):
     """Two stale counts in block 0, of which step 1's is proved, and one in block 1; the first is block 0's."""
-    first = journalled([update()], [update(lacking=1)], [update(lacking=1)], reads=[(1, 1, 0, 0, 0, 1)])
+    first = journalled([update()], [update(lacking=1)], [update(lacking=1)], reads=[(1, 1, 0, 0, 0, 1, 0)])
     second = journalled([update(lacking=1)], [update(), copy("flag", 10), read("flag", 10)], index=1)
     changes = {"groups": GROUPS, "params": {"sequences": 2, "kernels": 1}}
     assert (

@@ -104,7 +104,7 @@ def test_blocks_follow_one_another_with_their_index(build):
 
 
 def test_stale_reads_fall_on_the_step_of_the_read(build):
-    """Rows are (step, value step, group, right, stale, wrong): two stale reads in step 1, a wrong one is none."""
-    reads = [(0, 0, 0, 3, 0, 0), (1, 0, 0, 1, 2, 0), (1, 0, 1, 0, 1, 0), (2, 1, 0, 2, 0, 1)]
+    """Rows are as in READS: two stale reads in step 1, and a wrong one is none."""
+    reads = [(0, 0, 0, 3, 0, 0, 0), (1, 0, 0, 1, 2, 0, 0), (1, 0, 1, 0, 1, 0, 0), (2, 1, 0, 2, 0, 1, 0)]
     got = run_times_of(build.a_run(build.a_block(build.a_log([0, 10, 20], 30, reads=reads))))
     assert [0, 2, 0] == got.reads_stale.tolist()

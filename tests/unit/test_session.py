@@ -1,6 +1,8 @@
 # ruff: noqa: SIM300 - the expected value stands first
 """fdprof.session: blocks, bounds, the choice of a backend and the order of sides."""
 
+from itertools import islice
+
 import pytest
 
 from fdprof.backends.paddle import PaddleBackend
@@ -10,10 +12,35 @@ from fdprof.params import Extent, LoopParams
 from fdprof.session import abba, open_backend
 
 
-def test_sides_alternate_so_that_a_drift_cancels():
-    """Three blocks a side: A B, B A, A B."""
-    assert [0, 1, 1, 0, 0, 1] == list(abba(3))
-    assert [] == list(abba(0))
+@pytest.mark.parametrize("seed", range(5))
+def test_each_round_is_a_b_b_a_or_b_a_a_b_so_that_a_drift_cancels(seed):
+    """In every four blocks each side has the first and the last, or the two between: a drift adds as much to both."""
+    order = list(islice(abba(seed), 400))
+    rounds = {tuple(order[at : at + 4]) for at in range(0, 400, 4)}
+    assert {(0, 1, 1, 0), (1, 0, 0, 1)} == rounds  # of 100 rounds drawn both kinds come
+    assert order == list(islice(abba(seed), 400))  # the seed decides
+
+
+def test_each_block_draws_its_own_times_and_both_sides_the_same(make_session):
+    """Block n of every mode draws by the seed + n."""
+    session = make_session(steps=4, device_times="normal:0.2", kernels=1)
+
+    def kernel_ns(mode, index):
+        log = session.block(mode, index).log
+        return (log.kernels["end_ns"] - log.kernels["start_ns"])[log.kernels["kernel"] == 0].tolist()
+
+    drawn = {(mode, index): kernel_ns(mode, index) for mode in ("sync", "async") for index in (0, 1)}
+    assert drawn["sync", 0] == drawn["async", 0] != drawn["sync", 1] == drawn["async", 1]
+
+
+def test_the_limit_is_that_of_the_work_drawn_for_all_blocks(make_session):
+    """Kernels of a block run as long as its work was drawn: the mean over three blocks, and not that of the first."""
+    session = make_session(steps=50, device_times="lognormal:0.5")
+    works = [session.run("async", blocks=blocks).device_work_ns for blocks in (1, 3)]
+    busy = [session.block("async", index).log.kernels for index in range(3)]
+    means = [float((table["end_ns"] - table["start_ns"]).sum()) for table in busy]
+    assert works[0] != works[1]
+    assert works[1] / works[0] == pytest.approx(sum(means) / 3 / means[0], rel=0.02)
 
 
 def test_auto_says_why_it_simulates(monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 
 from fdprof.model import WrongValue
 from fdprof.modes.protocol import Values
-from fdprof.token_check import Read, check_tokens
+from fdprof.token_check import Read, check_tokens, digest_of
 from fdprof.tokens import IDLE_TOKEN, StreamSpec
 
 LAST = 3
@@ -25,7 +25,7 @@ class _Reference:
 
 @pytest.fixture
 def check(build):
-    """Return the check and the READS rows of (value step, tokens, flag) reads, each made in its value's step."""
+    """Return the check and the READS rows, without digests, of (value step, tokens, flag) reads made in that step."""
     group = build.outputs(2)
 
     def run(reads, launched=LAST + 1, stop_seen=True, poisoned=frozenset()):
@@ -39,9 +39,29 @@ def check(build):
             for step, tokens, flag in reads
         ]
         result, table = check_tokens((group,), listed, _Reference(), launched, stop_seen)
-        return result, list(zip(*(table[name].tolist() for name in table.columns), strict=True))
+        shown = [name for name in table.columns if name != "digest"]
+        return result, list(zip(*(table[name].tolist() for name in shown), strict=True))
 
     return run
+
+
+@pytest.mark.parametrize(
+    ("tokens", "flag", "is_equal"),
+    [
+        (np.array([[80], [160]]), True, True),
+        (np.array([[80], [160]], dtype=np.int32), np.array([True]), True),  # what held the values does not matter
+        (np.array([[80], [161]]), True, False),
+        (np.array([[160], [80]]), True, False),
+        (np.array([[80], [160]]), False, False),
+    ],
+)
+def test_equal_values_have_equal_digests_and_others_have_not(build, tokens, flag, is_equal):
+    """Of tokens and flag of one read; a digest fits the column of a table."""
+    group = build.outputs(2)
+    first = Read(0, group, Values(0, {"sampled_token_ids": np.array(ROWS[0]).reshape(2, 1), "not_need_stop": True}))
+    other = Read(5, group, Values(4, {"sampled_token_ids": tokens, "not_need_stop": flag}))
+    assert is_equal == (digest_of(first) == digest_of(other))
+    assert 0 <= digest_of(other) < 2**63
 
 
 def _right(*steps):

@@ -1,0 +1,121 @@
+"""JSON documents on disk: written whole or not at all, and read with every entry checked.
+
+What a document holds is its owner's business; here are the checks, and errors that name the file.
+"""
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fdprof.errors import InputError
+
+Value = TypeVar("Value")
+
+
+def write_json(path: Path, document: dict[str, Any]) -> None:
+    """Write a document so that it appears whole or not at all."""
+    write_text(path, json.dumps(document, indent=1) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file so that it appears whole or not at all."""
+    path = path.resolve()  # a link is written through, not replaced
+    handle, name = tempfile.mkstemp(prefix=".part-", dir=path.parent)
+    scratch = Path(name)
+    is_written = False
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        scratch.chmod(0o644)  # mkstemp makes it private
+        scratch.replace(path)
+        is_written = True
+    finally:  # also when Ctrl-C comes
+        if not is_written:
+            scratch.unlink(missing_ok=True)
+
+
+def read_json(path: Path, hint: str) -> dict[str, Any]:
+    """Return the object in a file; InputError, with the hint, when there is none."""
+    require_file(path, hint)
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"cannot read {path}: {error}", hint) from error
+    if not isinstance(document, dict):
+        raise InputError(f"{path} holds a {type(document).__name__}, expected an object", hint)
+    return document
+
+
+def require_file(path: Path, hint: str) -> None:
+    """Raise InputError when something other than a file has a file's name: a pipe would be waited for."""
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path} is no regular file", hint)
+
+
+@contextmanager
+def damage_in(path: Path, hint: str) -> Iterator[None]:
+    """Turn what a wrong type or a missing entry raises into an InputError that names the file."""
+    try:
+        yield
+    except KeyError as error:
+        raise InputError(f"{path} has no {error}", hint) from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{path}: {error}", hint) from error
+
+
+def entry(document: Any, name: str, convert: Callable[[Any], Value]) -> Value:
+    """Return an entry of an object, converted; a ValueError or TypeError of that names the entry."""
+    if not isinstance(document, dict):
+        raise ValueError(f"{str(document)[:40]!r} where an object is expected")
+    value = document[name]
+    try:
+        return convert(value)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"{name}: {error}") from error
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """Return an object whose names can be printed; ValueError unless it is one."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{str(value)[:40]!r} where an object is expected")
+    return {text(name): each for name, each in value.items()}
+
+
+def natural(value: Any) -> int:
+    """Return a count or a time; ValueError unless it is an integer from 0 to 2**63 - 1."""
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise ValueError(f"{str(value)[:40]!r} where an integer >= 0 is expected")
+    return value
+
+
+def number(value: Any) -> float:
+    """Return a number; ValueError unless it is one, finite, and below 2**63 if it is whole."""
+    if type(value) not in (int, float) or (abs(value) >= 2**63 if type(value) is int else not math.isfinite(value)):
+        raise ValueError(f"{str(value)[:40]!r} where a number is expected")
+    return float(value)
+
+
+def text(value: Any) -> str:
+    """Return a string without control characters, which could drive a terminal."""
+    if not isinstance(value, str) or not value.isprintable():
+        raise ValueError(f"{str(value)[:40]!r} where printable text is expected")
+    return value
+
+
+def boolean(value: Any) -> bool:
+    """Return a truth value; ValueError unless it is one."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{str(value)[:40]!r} where true or false is expected")
+    return value
+
+
+def entries(value: Any) -> list[Any]:
+    """Return a list; ValueError unless it is one."""
+    if not isinstance(value, list):
+        raise ValueError(f"{str(value)[:40]!r} where a list is expected")
+    return value
