@@ -1,5 +1,6 @@
 """Tiny makers, so that each test shows only what matters to it.  Tests get this module as the fixture `build`."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from fdprof.analysis.steps import Steps
 from fdprof.api_calls import kind_of
 from fdprof.backends.protocol import HostBuffer, tensor_spec
 from fdprof.columns import Names, by_start
+from fdprof.comparison import NO_TRACER, Blocked, Side
 from fdprof.model import (
     CALLS,
     JOURNAL,
@@ -183,6 +185,33 @@ def a_run(*blocks: Block, **changes: Any) -> Run:
         "caveats": (),
     }
     return Run(**(fields | changes), blocks=blocks)
+
+
+_POSITIONS = itertools.count()
+
+
+def a_side(*blocks: Sequence[int], **changes: Any) -> Side:
+    """Return a side with these step times, ns, one list a block.
+
+    All sides are of one call unless `changes` says so, and no two of them share a position in it.
+    """
+    fields: dict[str, Any] = {
+        "label": "side",
+        "source": "sim",
+        "fields": {"tracer": NO_TRACER},
+        "call": "one call",
+        "positions": tuple(next(_POSITIONS) for _ in blocks),
+        "windows_ns": tuple(np.array(block, dtype=np.int64) for block in blocks),
+        "left_out": 0,
+        "parts_ns": None,
+        "blocked": Blocked(0, 0),
+        "means_ns": {},
+        "limit_ns": None,
+        "tokens": None,
+        "is_right": None,
+        "doubts": (),
+    }
+    return Side(**(fields | changes))
 
 
 _WORK = {

@@ -1,4 +1,4 @@
-"""What a run and a comparison come to: summaries, token counts, efficiency.  Derived, never stored."""
+"""What a run comes to: summaries, token counts, efficiency.  Derived, never stored."""
 
 from dataclasses import dataclass
 
@@ -11,13 +11,11 @@ from fdprof.analysis.findings.run import run_findings
 from fdprof.analysis.hazards import find_hazards
 from fdprof.analysis.run_times import COUNTED, TIME_COLUMNS, RunTimes, run_times_of, steps_of
 from fdprof.analysis.stats import NOTHING, summarize
-from fdprof.errors import NotComparable
 from fdprof.finding import Finding
 from fdprof.model import (
     BLOCKING_KINDS,
     CallKind,
     CallSite,
-    Comparison,
     Direction,
     HazardCode,
     Run,
@@ -25,6 +23,7 @@ from fdprof.model import (
     WrongValue,
 )
 from fdprof.run_capture import capture_of
+from fdprof.units import us
 
 ABOVE_LIMIT = (
     "an efficiency above 100 % is no loop that beats its limit: the counted steps are too few to leave out work that "
@@ -86,6 +85,16 @@ class RunResult:
     clock_error_ns: int
 
     @property
+    def limits(self) -> tuple[str, ...]:
+        """What limits the numbers, in words."""
+        error = f"device times are on the host clock to within ±{us(self.clock_error_ns)} µs"
+        return (
+            *self.run.caveats,
+            *([error] if self.clock_error_ns else []),
+            *([ABOVE_LIMIT] if self.efficiency is not None and self.efficiency > 1 else []),
+        )
+
+    @property
     def is_right(self) -> bool:
         return all(block.tokens.is_right for block in self.run.blocks)
 
@@ -137,43 +146,6 @@ def _facts(run: Run, times: RunTimes) -> Facts:
     capture = capture_of(run)
     steps = steps_of(run).where(times.part == COUNTED)
     return facts_of(capture, steps, 0)
-
-
-def compare(baseline: RunResult, candidate: RunResult) -> Comparison:
-    """Return the comparison of two runs; NotComparable when they differ in more than their mode."""
-    mine, other = baseline.run, candidate.run
-    mismatches = tuple(
-        f"{name}: {value!r} against {against!r}"
-        for name, value, against in (
-            ("scenario", mine.scenario, other.scenario),
-            ("backend", mine.backend, other.backend),
-            ("params", dict(mine.params), dict(other.params)),
-            ("environment", mine.environment, other.environment),
-        )
-        if value != against
-    )
-    if mismatches:
-        raise NotComparable(
-            f"{mine.id} and {other.id} differ in {'; '.join(mismatches)}",
-            "compare runs of one call: fdprof compare MODE MODE",
-        )
-    base, cand = baseline.summaries["window_ns"], candidate.summaries["window_ns"]
-    return Comparison(
-        baseline=mine,
-        candidate=other,
-        ratio=_ratio(cand.mean, base.mean),
-        ratio_p50=_ratio(cand.p50, base.p50),
-        ratio_p90=_ratio(cand.p90, base.p90),
-        ratio_p99=_ratio(cand.p99, base.p99),
-        tokens_equal=baseline.is_right and candidate.is_right,
-        mismatches=mismatches,
-    )
-
-
-def _ratio(candidate: float | None, baseline: float | None) -> float:
-    if candidate is None or baseline is None:
-        raise NotComparable("a loop stopped before its first counted step", "its tokens are wrong: see `fdprof run`")
-    return candidate / baseline
 
 
 def _counted_calls(run: Run) -> list[tuple[CallSite, int]]:

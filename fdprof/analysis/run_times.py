@@ -73,13 +73,23 @@ def run_times_of(run: Run) -> RunTimes:
     return RunTimes(**columns)
 
 
+def windows_of(log: BlockLog) -> Ns:
+    """Return the window of each step of a block."""
+    return np.concatenate((log.step_starts_ns[1:], log.step_ends_ns[-1:])) - log.step_starts_ns
+
+
+def counted_windows(block: Block) -> Ns:
+    """Return the windows of a block's counted steps."""
+    return windows_of(block.log)[block.warmup : block.warmup + block.steps]
+
+
 def steps_of(run: Run) -> Steps:
     """Return the windows of all steps of a run, block after block: the rows of its times."""
     logs = [block.log for block in run.blocks]
     return Steps(
         thread=0,
         starts_ns=np.concatenate([log.step_starts_ns for log in logs]),
-        ends_ns=np.concatenate([np.concatenate((log.step_starts_ns[1:], log.step_ends_ns[-1:])) for log in logs]),
+        ends_ns=np.concatenate([log.step_starts_ns + windows_of(log) for log in logs]),
         numbers=np.concatenate([np.arange(len(log.step_starts_ns), dtype=np.int64) for log in logs]),
         evidence=Evidence.PROVED,
         found_by="the steps that fdprof recorded",
@@ -92,10 +102,8 @@ def _used_sites(log: BlockLog) -> list[CallSite]:
 
 def _block_times(block: Block) -> RunTimes:
     log = block.log
-    starts = log.step_starts_ns
-    steps = len(starts)
-    ends = np.concatenate((starts[1:], log.step_ends_ns[-1:]))
-    window = ends - starts
+    starts, window = log.step_starts_ns, windows_of(log)
+    steps, ends = len(starts), starts + window
     busy = covered(log.kernels["start_ns"], log.kernels["end_ns"], starts, ends)
     index = np.arange(steps)
     part = np.where(index < block.warmup, WARMUP, np.where(index < block.warmup + block.steps, COUNTED, OVERRUN))

@@ -1,10 +1,7 @@
 # ruff: noqa: SIM300 - the expected value stands first
-"""fdprof.analysis.results: what a run and a comparison come to."""
+"""fdprof.analysis.results: what a run comes to."""
 
-import pytest
-
-from fdprof.analysis.results import compare, result_of
-from fdprof.errors import NotComparable
+from fdprof.analysis.results import result_of
 from fdprof.model import CallKind, WrongValue
 
 
@@ -52,31 +49,3 @@ def test_a_run_is_right_only_if_every_block_saw_the_stop(build):
     blocks = [build.a_block(build.a_log([0], 10), stop_seen=seen) for seen in (True, False)]
     assert not result_of(build.a_run(*blocks)).is_right
     assert result_of(build.a_run(blocks[0])).is_right
-
-
-def test_ratios_are_candidate_over_baseline(build):
-    """Steps of 80 against steps of 100 are a ratio of 0.8."""
-    baseline = build.a_run(build.a_block(build.a_log([0, 100], 200)))
-    candidate = build.a_run(build.a_block(build.a_log([0, 80], 160)), mode="async")
-    got = compare(result_of(baseline), result_of(candidate))
-    assert (0.8, 0.8, 0.8, 0.8) == (got.ratio, got.ratio_p50, got.ratio_p90, got.ratio_p99)
-    assert got.tokens_equal
-
-
-def test_a_side_with_wrong_tokens_is_not_equal(build):
-    """The candidate's stale value is told, whatever its time."""
-    baseline = build.a_run(build.a_block(build.a_log([0], 10)))
-    candidate = build.a_run(build.a_block(build.a_log([0], 10), right=3))
-    assert not compare(result_of(baseline), result_of(candidate)).tokens_equal
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("scenario", "other"), ("backend", "paddle"), ("params", {"sequences": 3, "kernels": 1})],
-)
-def test_runs_that_differ_in_more_than_the_mode_are_not_comparable(build, field, value):
-    """The message names what differs."""
-    block = build.a_block(build.a_log([0], 10))
-    baseline, candidate = result_of(build.a_run(block)), result_of(build.a_run(block, **{field: value}))
-    with pytest.raises(NotComparable, match=field):
-        compare(baseline, candidate)

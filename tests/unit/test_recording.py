@@ -1,0 +1,38 @@
+# ruff: noqa: SIM300 - the expected value stands first
+"""fdprof.cli.recording: Ctrl-C while a finished block is saved."""
+
+import signal
+import threading
+
+import pytest
+
+from fdprof.cli.recording import uninterrupted
+
+
+def _interrupt():
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("by_another_thread", [True, False])
+def test_ctrl_c_comes_after_what_must_not_be_interrupted(times, by_another_thread):
+    """Whichever thread takes the signal, the work is done first, and then it is raised, once."""
+    done = []
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        for _ in range(times):
+            if by_another_thread:
+                thread = threading.Thread(target=_interrupt)
+                thread.start()
+                thread.join()
+            else:
+                _interrupt()
+        done.append("saved")
+    assert ["saved"] == done
+    assert before == signal.getsignal(signal.SIGINT)
+
+
+def test_without_ctrl_c_nothing_is_raised():
+    """The usual case."""
+    with uninterrupted():
+        pass
