@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from fdprof.cli.app import app
+_INTERRUPTED = 130
 
 
 def main() -> None:
@@ -13,7 +13,12 @@ def main() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open until the end
-    app()
+    try:
+        from fdprof.cli.app import app  # here, so that Ctrl-C while it loads is no traceback
+
+        app()
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
 
 
 if __name__ == "__main__":

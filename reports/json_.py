@@ -8,12 +8,13 @@ from typing import Any
 from fdprof.reports.protocol import Analyses, ComparisonResult, Reportable
 
 from fdprof.analysis.capture_result import CaptureResult
-from fdprof.analysis.results import ABOVE_LIMIT, HazardResult, RunResult
+from fdprof.analysis.results import HazardResult, RunResult
+from fdprof.comparison import Comparison, Side
 from fdprof.finding import Finding
 from fdprof.model import Summary
 
 # History of the document.  1: first; since then only keys were added (fault, audited, fence, hazards) and nulls filled
-# (causes of idle time, harmful and harmless waits, findings).
+# (causes of idle time, harmful and harmless waits, findings; verdict, intervals, bridge and fields that differ).
 SCHEMA_VERSION = 1
 
 
@@ -64,7 +65,7 @@ def _run(result: RunResult) -> dict[str, Any]:
         },
         "hazards": None if result.hazards is None else [_hazard(hazard) for hazard in result.hazards],
         "findings": [_finding(finding) for finding in result.findings],
-        "limits": [*run.caveats, *([ABOVE_LIMIT] if result.efficiency is not None and result.efficiency > 1 else [])],
+        "limits": list(result.limits),
         "clock_error_ns": result.clock_error_ns,
         "device_work_ns": run.device_work_ns,
         "host_work_ns": run.host_work_ns,
@@ -159,22 +160,65 @@ def _hazard(hazard: HazardResult) -> dict[str, Any]:
 
 def _comparison(result: ComparisonResult) -> dict[str, Any]:
     comparison = result.comparison
+    judgement, moved = comparison.judgement, comparison.moved
     return {
         "kind": "comparison",
-        "source": comparison.baseline.backend,
-        "baseline": _run(result.baseline),
-        "candidate": _run(result.candidate),
-        "ratio": comparison.ratio,
-        "ratio_p50": comparison.ratio_p50,
-        "ratio_p90": comparison.ratio_p90,
-        "ratio_p99": comparison.ratio_p99,
-        "ratio_interval": None,
-        "detectable_ratio": None,
-        "verdict": None,
-        "removed_or_moved": None,
+        "source": comparison.baseline.source,
+        "verdict": None if comparison.verdict is None else comparison.verdict.value,
+        "reason": None if judgement is None else judgement.reason,
         "tokens_equal": comparison.tokens_equal,
-        "mismatches": list(comparison.mismatches),
-        "bridge_ns": None,
+        "tokens_text": comparison.tokens_text,
+        **_estimates(comparison),
+        "detectable_ratio": None if judgement is None else judgement.detectable,
+        "self_check_ratio": None if judgement is None else judgement.self_check,
+        "same_within": comparison.policy.same_within,
+        "interleaved": None if judgement is None else judgement.interleaved,
+        "unit": None if judgement is None else judgement.unit,
+        "units": None if judgement is None else list(judgement.units),
+        "removed_or_moved": None if moved is None or moved.change is None else moved.change.value,
+        "blocked_in_copies_ns": None if moved is None else list(moved.copy_ns),
+        "blocked_in_fences_ns": None if moved is None else list(moved.fence_ns),
+        "bridge_ns": None if comparison.bridge is None else dict(comparison.bridge.parts),
+        "bridge_step_ns": None if comparison.bridge is None else comparison.bridge.step_ns,
+        "bridge_residual_ns": None if comparison.bridge is None else comparison.bridge.residual_ns,
+        "efficiencies": list(comparison.efficiencies),
+        "gain_share": comparison.gain_share,
+        "mismatches": [dataclasses.asdict(mismatch) for mismatch in comparison.mismatches],
+        "unknown_fields": list(comparison.unknown),
+        "gates": [dataclasses.asdict(gate) | {"outcome": gate.outcome.value} for gate in comparison.gates],
+        "spreads": None if comparison.spreads is None else [dataclasses.asdict(each) for each in comparison.spreads],
+        "notes": list(comparison.notes),
+        "baseline": _side(comparison.baseline, result.baseline),
+        "candidate": _side(comparison.candidate, result.candidate),
+    }
+
+
+def _estimates(comparison: Comparison) -> dict[str, Any]:
+    """Return each ratio and its interval: `ratio` of the means, `ratio_p50` and so on."""
+    found: dict[str, Any] = {}
+    for name in ("mean", "p50", "p90", "p99"):
+        key = "ratio" if name == "mean" else f"ratio_{name}"
+        estimate = comparison.ratios.get(name)
+        found[key] = None if estimate is None else estimate.value
+        found[f"{key}_interval"] = None if estimate is None or estimate.interval is None else list(estimate.interval)
+    return found
+
+
+def _side(side: Side, result: RunResult | CaptureResult | None) -> dict[str, Any]:
+    """Return the document of a side's run or capture; of a baseline file what is known of it."""
+    if isinstance(result, RunResult):
+        document = _run(result)
+    elif isinstance(result, CaptureResult):
+        document = _analysis(result)
+    else:
+        document = {"kind": "baseline", "source": side.source, "steps": len(side.steps_ns), "limit_ns": side.limit_ns}
+    return {
+        "label": side.label,
+        **document,
+        "fields": dict(side.fields),
+        "block_means_ns": [float(windows.mean()) if len(windows) else None for windows in side.windows_ns],
+        "left_out_steps": side.left_out,
+        "gpu": [[dataclasses.asdict(state) for state in states] for states in side.gpu],
     }
 
 

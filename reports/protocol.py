@@ -1,25 +1,30 @@
 """What a report must offer, and the things that can be reported.  Reports render; they compute nothing."""
 
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Protocol
 
 from fdprof.analysis.capture_result import CaptureResult
-from fdprof.analysis.results import RunResult, compare
-from fdprof.model import Comparison
+from fdprof.analysis.results import RunResult
+from fdprof.comparison import Comparison
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonResult:
-    """A comparison with the results of its two runs."""
+    """A comparison with the results of its two sides; None: a baseline file has no more than the side itself."""
 
     comparison: Comparison
-    baseline: RunResult
-    candidate: RunResult
+    baseline: RunResult | CaptureResult | None
+    candidate: RunResult | CaptureResult | None
 
-    @classmethod
-    def of(cls, baseline: RunResult, candidate: RunResult) -> "ComparisonResult":
-        """Return the comparison of two results; NotComparable when they differ in more than their mode."""
-        return cls(compare(baseline, candidate), baseline, candidate)
+    @property
+    def labels(self) -> tuple[str, str]:
+        """The names of the sides: of captures the file's, and where both are called alike, which is which."""
+        full = self.comparison.baseline.label, self.comparison.candidate.label
+        short = PurePath(full[0]).name, PurePath(full[1]).name
+        if short[0] != short[1]:
+            return short
+        return full if full[0] != full[1] else (f"{full[0]} (baseline)", f"{full[1]} (candidate)")
 
 
 @dataclass(frozen=True, slots=True)

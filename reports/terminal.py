@@ -3,42 +3,23 @@
 from io import StringIO
 
 import numpy as np
+from fdprof.reports._comparison_text import show_comparison
+from fdprof.reports._text import HEADINGS, LEDGER_HEADINGS, header, interrupted, say
 from fdprof.reports.protocol import Analyses, ComparisonResult, Reportable
 from rich import box
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from fdprof import units
 from fdprof.analysis.capture_result import CaptureResult
-from fdprof.analysis.results import ABOVE_LIMIT, RunResult
+from fdprof.analysis.results import RunResult
 from fdprof.analysis.run_times import COUNTED, TIME_COLUMNS
-from fdprof.model import Summary
 
 _FIRST_ROWS = 5
 # A narrower table would cut its numbers; a narrower terminal wraps the lines.
 _MIN_WIDTH = 100
 _TRANSFERS_SHOWN = 10
-_HEADINGS = {
-    "window_ns": "step",
-    "launch_ns": "launch",
-    "issue_ns": "issue",
-    "host_work_ns": "host work",
-    "fence_wait_ns": "fence wait",
-    "other_host_ns": "other host",
-    "host_blocked_ns": "blocked",
-    "device_busy_ns": "dev busy",
-    "device_idle_ns": "dev idle",
-}
-_LEDGER_HEADINGS = {
-    "window_ns": "step",
-    "device_busy_ns": "dev busy",
-    "device_idle_ns": "dev idle",
-    "host_blocked_ns": "blocked",
-    "harmful_wait_ns": "harmful",
-    "harmless_wait_ns": "harmless",
-}
 _CAUSES_SHOWN = 10
 _WORST_SHOWN = 3
 _STATISTICS = ("mean", "p50", "p90", "p99", "max")
@@ -61,45 +42,25 @@ class TerminalReport:
         )
         if isinstance(result, Analyses):
             for number, entry in enumerate(result.results):
-                _say(console, ("\n\n" if number else "") + units.shown(f"== {entry.path}"))
+                say(console, ("\n\n" if number else "") + units.shown(f"== {entry.path}"))
                 _analysis(console, entry)
         elif isinstance(result, CaptureResult):
             _analysis(console, result)
         elif isinstance(result, ComparisonResult):
-            _comparison(console, result)
+            show_comparison(console, result)
         else:
             _run(console, result)
         return "".join(line.rstrip() + "\n" for line in sink.getvalue().splitlines())
 
 
-def _say(console: Console, text: str, indent: int = 0) -> None:
-    console.print(Padding(Text(text), (0, 0, 0, indent)) if indent else text, markup=False, soft_wrap=False)
-
-
-def _header(console: Console, result: RunResult) -> None:
-    run = result.run
-    params = run.params
-    device = run.environment.gpu or "unknown GPU"
-    _say(console, f"{run.scenario} on {run.backend}: {device}")
-    _say(
-        console,
-        f"{params['sequences']} sequences; device work {units.us(run.device_work_ns)} µs, {params['kernels']} kernels, "
-        f"host work {units.us(run.host_work_ns)} µs; limit: the longer, {units.us(run.limit_ns)} µs",
-    )
-    if run.fault is not None:
-        _say(console, f"note: wrong on purpose: fault {run.fault}")
-    for caveat in run.caveats:
-        _say(console, f"note: {caveat}")
-    if result.clock_error_ns:
-        _say(console, f"note: device times are on the host clock to within ±{units.us(result.clock_error_ns)} µs")
-
-
 def _run(console: Console, result: RunResult) -> None:
-    _header(console, result)
+    header(console, result.run)
+    for limit in result.limits:
+        say(console, f"note: {limit}")
     run, times = result.run, result.times
     table = Table(title=f"{run.mode}: times per step, µs", title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("", justify="left")
-    for heading in _HEADINGS.values():
+    for heading in HEADINGS.values():
         table.add_column(heading, justify="right")
     counted = np.flatnonzero(times.part == COUNTED)
     for row in counted[:_FIRST_ROWS]:
@@ -115,12 +76,10 @@ def _run(console: Console, result: RunResult) -> None:
     table.add_row("max at step", *(units.NOT_OBSERVED if step is None else str(step) for step in worst))
     console.print(table)
     if result.efficiency is not None:
-        _say(console, f"efficiency {units.percent(result.efficiency)} of the limit")
-        if result.efficiency > 1:
-            _say(console, f"note: {ABOVE_LIMIT}")
+        say(console, f"efficiency {units.percent(result.efficiency)} of the limit")
     _causes(console, result)
     for transfer in result.transfers[:_TRANSFERS_SHOWN]:
-        _say(
+        say(
             console,
             f"transfer {transfer.name}: {units.size(transfer.size_bytes)} {transfer.direction}, {transfer.memory}, "
             f"lag {transfer.lag}; issue {units.us(transfer.issue_ns)} µs a step",
@@ -128,13 +87,13 @@ def _run(console: Console, result: RunResult) -> None:
     left = result.transfers[_TRANSFERS_SHOWN:]
     if left:
         issue_ns = sum(transfer.issue_ns or 0 for transfer in left)
-        _say(console, f"... and {len(left)} more transfers; issue together {units.us(issue_ns)} µs a step")
-    _say(console, _fence(result))
-    _say(console, _tokens(result))
+        say(console, f"... and {len(left)} more transfers; issue together {units.us(issue_ns)} µs a step")
+    say(console, _fence(result))
+    say(console, _tokens(result))
     for line in _hazards(result):
-        _say(console, line)
+        say(console, line)
     _findings(console, result)
-    _interrupted(console, result)
+    interrupted(console, result.run)
 
 
 def _fence(result: RunResult) -> str:
@@ -172,91 +131,21 @@ def _tokens(result: RunResult) -> str:
     return text if result.stop_seen else text + ", the stop never reached the host"
 
 
-def _interrupted(console: Console, result: RunResult) -> None:
-    if result.run.interrupted:
-        _say(console, f"interrupted: {len(result.run.blocks)} finished blocks are shown")
-
-
-def _comparison(console: Console, result: ComparisonResult) -> None:
-    _header(console, result.baseline)
-    baseline, candidate = result.baseline, result.candidate
-    blocks = len(baseline.run.blocks)
-    table = Table(
-        title=f"times per step, µs: {_steps(result)}, {blocks} interleaved blocks",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-    )
-    table.add_column("", justify="left")
-    for name in (baseline.run.mode, candidate.run.mode, "ratio"):
-        table.add_column(name, justify="right")
-    comparison = result.comparison
-    ratios = (comparison.ratio, comparison.ratio_p50, comparison.ratio_p90, comparison.ratio_p99)
-    for statistic, ratio in zip(("mean", "p50", "p90", "p99"), ratios, strict=True):
-        mine, other = baseline.summaries["window_ns"], candidate.summaries["window_ns"]
-        table.add_row(f"step, {statistic}", _cell(mine, statistic), _cell(other, statistic), units.ratio(ratio))
-    table.add_section()
-    for name in TIME_COLUMNS[1:]:
-        table.add_row(
-            f"{_HEADINGS[name]}, mean",
-            _cell(baseline.summaries[name], "mean"),
-            _cell(candidate.summaries[name], "mean"),
-            "",
-        )
-    table.add_section()
-    table.add_row("efficiency", units.percent(baseline.efficiency), units.percent(candidate.efficiency), "")
-    table.add_row(
-        "values right",
-        f"{baseline.values_right:,}/{baseline.values:,}",
-        f"{candidate.values_right:,}/{candidate.values:,}",
-        "",
-    )
-    table.add_row(
-        "stale reads",
-        f"{baseline.stale_reads}/{baseline.reads}",
-        f"{candidate.stale_reads}/{candidate.reads}",
-        "",
-    )
-    table.add_row("overrun tokens", str(baseline.overrun_tokens), str(candidate.overrun_tokens), "")
-    console.print(table)
-    _say(console, _sentence(result))
-    _interrupted(console, candidate)
-
-
-def _steps(result: ComparisonResult) -> str:
-    counts = [side.summaries["window_ns"].count for side in (result.baseline, result.candidate)]
-    return f"{counts[0]} steps a side" if counts[0] == counts[1] else f"{counts[0]} and {counts[1]} steps"
-
-
-def _cell(summary: Summary, statistic: str) -> str:
-    return units.us(getattr(summary, statistic))
-
-
-def _sentence(result: ComparisonResult) -> str:
-    comparison = result.comparison
-    baseline, candidate = comparison.baseline.mode, comparison.candidate.mode
-    if not comparison.tokens_equal:
-        return f"{candidate} / {baseline}: the tokens are not right, so the times decide nothing"
-    return (
-        f"{candidate} / {baseline}: {units.ratio(comparison.ratio)} of the mean step time, tokens equal. "
-        "A ratio without an interval is not a verdict."
-    )
-
-
 def _analysis(console: Console, result: CaptureResult) -> None:
     facts = result.facts
     for sentence in result.headline:
-        _say(console, units.shown(sentence))
-    _say(console, "")
+        say(console, units.shown(sentence))
+    say(console, "")
     for line in _subject(result):
-        _say(console, line)
+        say(console, line)
     for limit in result.limits:
-        _say(console, f"note: {units.shown(limit)}")
+        say(console, f"note: {units.shown(limit)}")
     _ledger(console, result)
     _causes(console, result)
     _captured_transfers(console, result)
     _syncs(console, result)
     if facts.stalls.other_threads_per_step:
-        _say(
+        say(
             console,
             f"other threads wait {facts.stalls.other_threads_per_step:.2f} times a step, "
             f"{units.us(facts.stalls.other_threads_ns)} µs, charged to no step",
@@ -267,12 +156,12 @@ def _analysis(console: Console, result: CaptureResult) -> None:
 
 def _findings(console: Console, result: CaptureResult | RunResult) -> None:
     if result.findings:
-        _say(console, "findings (a cost is what that one alone could save at most; do not add them):")
+        say(console, "findings (a cost is what that one alone could save at most; do not add them):")
     for finding in result.findings:
         cost = "" if finding.cost_ns_per_step is None else f", at most {units.us(finding.cost_ns_per_step)} µs a step"
         text = f"{finding.code.value} ({finding.certainty.name.lower()}{cost}): {units.shown(finding.text)}"
-        _say(console, text, indent=2)
-        _say(console, units.shown(finding.advice), indent=4)
+        say(console, text, indent=2)
+        say(console, units.shown(finding.advice), indent=4)
 
 
 def _subject(result: CaptureResult) -> list[str]:
@@ -296,27 +185,27 @@ def _subject(result: CaptureResult) -> list[str]:
 def _ledger(console: Console, result: CaptureResult) -> None:
     table = Table(title="times per step, µs", title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("", justify="left")
-    for heading in _LEDGER_HEADINGS.values():
+    for heading in LEDGER_HEADINGS.values():
         table.add_column(heading, justify="right")
     several = len(result.facts.steps) > 1
     for statistic in _STATISTICS if several else _STATISTICS[:1]:
-        cells = (units.us(getattr(result.summaries[name], statistic)) for name in _LEDGER_HEADINGS)
+        cells = (units.us(getattr(result.summaries[name], statistic)) for name in LEDGER_HEADINGS)
         table.add_row(statistic if several else "the one step", *cells)
-    worst = (result.summaries[name].max_step for name in _LEDGER_HEADINGS)
+    worst = (result.summaries[name].max_step for name in LEDGER_HEADINGS)
     if several:
         table.add_row("max at step", *(units.NOT_OBSERVED if step is None else str(step) for step in worst))
     console.print(table)
     facts = result.facts
     traced = ", ".join(f"{count:.2f} {kind.replace('_', ' ')}" for kind, count in facts.calls_per_step.items())
-    _say(console, f"calls traced a step: {traced or 'none'}")
+    say(console, f"calls traced a step: {traced or 'none'}")
     if facts.limit_ns is not None:
-        _say(
+        say(
             console,
             f"limit {units.us(facts.limit_ns)} µs: the longer of device busy and host work outside waits "
             f"({units.us(facts.host_work_ns - facts.unseen_wait_ns)} µs); efficiency {units.percent(facts.efficiency)}",
         )
     if facts.run_ahead_share is not None and facts.launch_lead_ns is not None:
-        _say(
+        say(
             console,
             f"run-ahead in {units.percent(facts.run_ahead_share)} of the steps, launch lead "
             f"{units.us(facts.launch_lead_ns)} µs; residual {result.residual_ns} ns",
@@ -327,12 +216,12 @@ def _causes(console: Console, result: CaptureResult | RunResult) -> None:
     if not result.idle_by_cause_ns:
         return
     shown = list(result.idle_by_cause_ns.items())
-    _say(console, "device idle by cause, µs a step:")
+    say(console, "device idle by cause, µs a step:")
     for name, ns in shown[:_CAUSES_SHOWN]:
-        _say(console, f"  {units.us(ns):>12}  {units.shown(name)}")
+        say(console, f"  {units.us(ns):>12}  {units.shown(name)}")
     left = shown[_CAUSES_SHOWN:]
     if left:
-        _say(console, f"  {units.us(sum(ns for _, ns in left)):>12}  {units.counted(len(left), 'other')}")
+        say(console, f"  {units.us(sum(ns for _, ns in left)):>12}  {units.counted(len(left), 'other')}")
 
 
 def _captured_transfers(console: Console, result: CaptureResult) -> None:
@@ -360,12 +249,12 @@ def _captured_transfers(console: Console, result: CaptureResult) -> None:
         )
     console.print(table)
     if len(transfers) > _TRANSFERS_SHOWN:
-        _say(console, f"... and {len(transfers) - _TRANSFERS_SHOWN} more kinds of transfer")
+        say(console, f"... and {len(transfers) - _TRANSFERS_SHOWN} more kinds of transfer")
 
 
 def _syncs(console: Console, result: CaptureResult) -> None:
     stalls = result.facts.stalls
-    _say(
+    say(
         console,
         f"host blocked: {stalls.calls_per_step:.2f} sync calls a step"
         + (
@@ -392,20 +281,20 @@ def _syncs(console: Console, result: CaptureResult) -> None:
         )
     console.print(table)
     if len(stalls.sites) > _TRANSFERS_SHOWN:
-        _say(console, f"... and {len(stalls.sites) - _TRANSFERS_SHOWN} more call sites")
+        say(console, f"... and {len(stalls.sites) - _TRANSFERS_SHOWN} more call sites")
 
 
 def _worst_steps(console: Console, result: CaptureResult) -> None:
     if len(result.facts.steps) < 2:
         return
-    _say(console, "longest steps:")
+    say(console, "longest steps:")
     for step in result.worst[:_WORST_SHOWN]:
         cause = (
             ""
             if step.largest_cause is None
             else f", most of it {units.us(step.largest_cause_ns)} {units.shown(step.largest_cause)}"
         )
-        _say(
+        say(
             console,
             f"  step {step.step}: {units.us(step.window_ns)} µs, blocked {units.us(step.host_blocked_ns)}, "
             f"device idle {units.us(step.device_idle_ns)}{cause}",

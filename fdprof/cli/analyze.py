@@ -2,20 +2,15 @@
 
 import re
 import sys
-import time
-import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fdprof.cli.captures import Progress, StepRange, naming, step_pattern
 from fdprof.cli.options import Force, Json, Output, check_output, say, show
 from fdprof.errors import FdprofError, UsageError
 from fdprof.units import printable
-
-_QUIET_S = 1.0
-_A_LINE_S = 0.5
 
 
 def analyze(
@@ -30,9 +25,7 @@ def analyze(
     steps: Annotated[
         str | None, typer.Option("--steps", help="A:B, only steps A to B - 1, counted from 0; either may be left out.")
     ] = None,
-    step_range: Annotated[
-        str | None, typer.Option("--step-range", help="Regular expression: the ranges it is found in are the steps.")
-    ] = None,
+    step_range: StepRange = None,
     device: Annotated[int | None, typer.Option("--device", help="Device number, as its process counts.")] = None,
     process: Annotated[int | None, typer.Option("--process", help="Process id, where there are several.")] = None,
     thread: Annotated[int | None, typer.Option("--thread", help="Thread id, where several have steps.")] = None,
@@ -42,7 +35,7 @@ def analyze(
 ) -> None:
     """Print where a capture's steps spent their time.  What its transfers cost, and what to do first."""
     first, last = _part(steps)
-    pattern = _pattern(step_range)
+    pattern = step_pattern(step_range)
     check_output(output, force)
 
     from fdprof.analysis.capture_result import analyze as analyze_capture
@@ -56,33 +49,18 @@ def analyze(
     for path in captures:
         progress(f"reading {path}")
         try:
-            capture = import_capture(path, progress)
-            progress(f"{path}: {capture.rows:,} rows read; computing the ledger")
-            results.append(analyze_capture(capture, str(path), choice, device, first, last))
-        except FdprofError as error:
-            # Analysis does not know the file; and one that cannot be used does not cost the others their report.
-            message = str(error) if str(path) in str(error) else f"{path}: {error}"
-            failed.append(type(error)(message, error.hint))
+            with naming(path):
+                capture = import_capture(path, progress)
+                progress(f"{path}: {capture.rows:,} rows read; computing the ledger")
+                results.append(analyze_capture(capture, str(path), choice, device, first, last))
+        except FdprofError as error:  # one that cannot be used does not cost the others their report
+            failed.append(error)
     if results:
         show(results[0] if len(captures) == 1 else Analyses(tuple(results)), json, output)
     for other in failed[1:]:
         say(f"fdprof: {printable(str(other))}")
     if failed:
         raise failed[0]
-
-
-class Progress:
-    """Prints lines for a person once the work has taken a second, at most two lines a second."""
-
-    def __init__(self, is_watched: bool, clock: Callable[[], float] = time.monotonic) -> None:
-        self._is_watched, self._clock = is_watched, clock
-        self._next = clock() + _QUIET_S
-
-    def __call__(self, text: str) -> None:
-        now = self._clock()
-        if now >= self._next and self._is_watched:
-            self._next = now + _A_LINE_S
-            say(printable(text))
 
 
 def _part(steps: str | None) -> tuple[int | None, int | None]:
@@ -95,18 +73,3 @@ def _part(steps: str | None) -> tuple[int | None, int | None]:
     if last is not None and last <= (first or 0):
         raise UsageError(f"--steps is {steps!r}: B is not above A", "for example --steps 10:60")
     return first, last
-
-
-def _pattern(text: str | None) -> re.Pattern[str] | None:
-    if text is None:
-        return None
-    if not text:
-        raise UsageError("--step-range is empty, which every range matches", r"for example --step-range '^my_step$'")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # "[[" may mean something else one day
-            return re.compile(text)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise UsageError(
-            f"--step-range {text!r} is no regular expression: {error}", r"for example --step-range '^my_step$'"
-        ) from error

@@ -13,11 +13,14 @@ from typer.core import TyperGroup
 from fdprof.cli import analyze, compare, doctor, hazards, lists, report, run
 from fdprof.cli.recording import INTERRUPTED
 from fdprof.cli.scenario_options import command_with_options
-from fdprof.errors import FdprofError, UsageError
+from fdprof.errors import FdprofError, InputError, UsageError
 from fdprof.params import LoopParams
 from fdprof.units import printable
 
 _BUG = 70
+_UNREACHABLE = frozenset({errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.ELOOP})
+"""What merely asking whether a user's path is there may meet."""
+
 _OUTPUT_LOST = frozenset({errno.ENOSPC, errno.EBADF, errno.EIO})
 
 
@@ -45,6 +48,9 @@ def _boundary() -> Iterator[None]:
         if isinstance(error, OSError) and error.errno in _OUTPUT_LOST:
             _tell(f"cannot write the output: {error.strerror}")
             raise typer.Exit(UsageError.exit_code) from error
+        if isinstance(error, OSError) and error.errno in _UNREACHABLE and error.filename is not None:
+            _tell(f"cannot look at {error.filename!s:.200}: {error.strerror}\n  give a path that can be reached")
+            raise typer.Exit(InputError.exit_code) from error
         if type(error).__module__.split(".")[0] in {"typer", "click"} or isinstance(error, BrokenPipeError):
             raise
         traceback.print_exc()

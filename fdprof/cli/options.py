@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
@@ -14,6 +14,7 @@ import typer
 
 from fdprof import plugins
 from fdprof.errors import UsageError
+from fdprof.params import MAX_BLOCKS
 
 if TYPE_CHECKING:  # NumPy is behind it, and --help must not wait for NumPy
     from fdprof.reports.protocol import Reportable
@@ -26,13 +27,13 @@ Backend = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="JSON on standard output, prose on standard error.")]
 Output = Annotated[
     Path | None,
-    typer.Option("-o", "--output", help="Also write the report here; its ending chooses the format: .json or .txt."),
+    typer.Option(
+        "-o", "--output", help="Also write the report here; its ending chooses the format: .json, .md or .txt."
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing output.")]
 Runs = Annotated[Path, typer.Option("--runs", help="Folder that runs are saved in.")]
 Save = Annotated[bool, typer.Option("--save/--no-save", help="Save the run, so that `fdprof report` can reopen it.")]
-
-MAX_BLOCKS = 1000
 
 
 def options_of(*record_types: type[Any]) -> Callable[[Command], Command]:
@@ -62,7 +63,7 @@ def options_of(*record_types: type[Any]) -> Callable[[Command], Command]:
     return decorate
 
 
-def record_from(record_type: type[Any], options: dict[str, Any]) -> Any:
+def record_from(record_type: type[Any], options: Mapping[str, Any]) -> Any:
     """Return the record made of its options; UsageError when one does not fit."""
     return record_type(**{field.name: options[field.name] for field in dataclasses.fields(record_type)})
 
@@ -74,28 +75,34 @@ def check_blocks(blocks: int) -> None:
 
 def check_output(output: Path | None, force: bool) -> None:
     """Raise UsageError, before anything is run, when `output` cannot be written or has no report for its ending."""
-    if output is None:
-        return
-    _report_for(output)
+    if output is not None:
+        _report_for(output)
+        check_place(output, "-o", force)
+
+
+def check_place(output: Path, option: str, force: bool) -> None:
+    """Raise UsageError, before anything is run, when the file that an option names cannot be written."""
     parent = output.parent
     try:
         if output.is_dir():
-            raise UsageError(f"{output} is a folder", "give a file name ending in .json or .txt")
+            raise UsageError(f"{output} is a folder", "give the name of a file")
+        if output.exists() and not output.is_file():
+            raise UsageError(f"{output} is no regular file", f"choose another {option}")
         if os.path.lexists(output) and not force:
-            raise UsageError(f"{output} exists", "choose another -o, or pass --force to replace it")
+            raise UsageError(f"{output} exists", f"choose another {option}, or pass --force to replace it")
         if not parent.exists():
             raise UsageError(f"the folder of {output} does not exist", f"create {parent} first")
         if not parent.is_dir():
-            raise UsageError(f"{parent} is not a folder", "choose another -o")
+            raise UsageError(f"{parent} is not a folder", f"choose another {option}")
         with tempfile.TemporaryFile(dir=parent):
             pass
     except OSError as error:
-        raise UsageError(f"cannot write {output}: {error.strerror or error}", "choose another -o") from error
+        raise UsageError(f"cannot write {output}: {error.strerror or error}", f"choose another {option}") from error
 
 
 def show(result: "Reportable", as_json: bool, output: Path | None) -> None:
     """Print the report, as JSON or for people, and write it to `output` if one is given."""
-    from fdprof import store
+    from fdprof.documents import write_text
 
     if as_json:
         typer.echo(plugins.load("reports", "json").render(result, 0, False), nl=False)
@@ -104,7 +111,7 @@ def show(result: "Reportable", as_json: bool, output: Path | None) -> None:
         typer.echo(plugins.load("reports", "terminal").render(result, _width(), color), nl=False)
     if output is not None:
         try:
-            store.write_text(output, _report_for(output).render(result, 100, False))
+            write_text(output, _report_for(output).render(result, 100, False))
         except OSError as error:
             raise UsageError(f"cannot write {output}: {error.strerror or error}", "choose another -o") from error
         say(f"wrote {output}")

@@ -1,7 +1,7 @@
 """What `run` and `compare` share: check the request, record one or two sides block by block, save, and conclude."""
 
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from fdprof import plugins
-from fdprof.cli.options import check_blocks, progress, record_from, say
+from fdprof.cli.options import progress, record_from, say
 from fdprof.errors import FdprofError, UsageError, WrongResult
 from fdprof.params import Extent, LoopParams
 
 if TYPE_CHECKING:  # NumPy is behind them, and --help must not wait for NumPy
     from fdprof.analysis.results import RunResult
+    from fdprof.comparison import Policy
     from fdprof.model import Run
 
 INTERRUPTED = 130
@@ -29,9 +30,8 @@ class Recording:
         scenario: str,
         modes: Sequence[str],
         backend: str,
-        blocks: int,
         params_type: type[LoopParams],
-        options: dict[str, Any],
+        options: Mapping[str, Any],
         fault: str | None = None,
         audit: bool = False,
         disturb: int | None = None,
@@ -44,68 +44,84 @@ class Recording:
             plugins.load("faults", fault)
         for mode in modes:
             plugins.load("modes", mode)
-        check_blocks(blocks)
         self._scenario, self._modes, self._backend = scenario, tuple(modes), backend
         self._fault, self._audit, self._disturb = fault, audit, disturb
         self._params: LoopParams = record_from(params_type, options)
         self._extent: Extent = record_from(Extent, options)
         self._not_saved: UsageError | None = None
 
-    def record(self, order: Iterable[int], runs: Path | None) -> list["RunResult"]:
-        """Run a block of side `order[0]`, then of `order[1]` and so on, and return the results of the sides.
+    def record(
+        self,
+        order: Iterable[int],
+        runs: Path | None,
+        is_enough: Callable[[Sequence["Run"]], bool] = lambda _: False,
+        policy: "Policy | None" = None,
+    ) -> list["Run"]:
+        """Run a block of side `order[0]`, then of `order[1]` and so on until `is_enough`, and return the sides.
 
-        Finished blocks are kept when Ctrl-C or a full disk ends it.  `runs` is the folder to save below, if any.
+        Finished blocks are kept when Ctrl-C or a full disk ends it.  `runs` is the folder to save below, if any;
+        `policy` is saved with a comparison.
         """
         from fdprof import store
-        from fdprof.analysis.results import result_of
         from fdprof.session import Session, open_backend
 
         opened, why = open_backend(self._backend, self._extent.timeout)
         say(f"backend {opened.name}: {why}")
         session = Session(opened, self._scenario, self._params, self._extent, self._fault, self._audit, self._disturb)
         sides = [session.new_run(mode) for mode in self._modes]
-        folders = store.create(runs, sides) if runs is not None else ()
+        folders = store.create(runs, sides, policy) if runs is not None else ()
         is_complete = False
         try:
             for number, side in enumerate(order):
                 progress(f"block {number + 1}: {self._modes[side]}")
                 block = session.block(self._modes[side], len(sides[side].blocks))
-                sides[side] = replace(sides[side], blocks=(*sides[side].blocks, block))
-                if folders:
-                    with _uninterrupted():
+                with uninterrupted():
+                    sides[side] = replace(sides[side], blocks=(*sides[side].blocks, block))
+                    if folders:
                         store.add_block(folders[side], block)
+                if is_enough(sides):
+                    break
             is_complete = True
         except KeyboardInterrupt:
             pass  # what has finished is reported below
         except UsageError as error:  # not saved: the disk is full, say
             self._not_saved = error
         finally:  # also when a later block fails: its run must not look complete
-            sides = [replace(side, interrupted=not is_complete) for side in sides]
+            sides = [replace(session.with_drawn_work(side), interrupted=not is_complete) for side in sides]
             _finish(folders, sides)
         if not all(side.blocks for side in sides):
             if self._not_saved is not None:
                 raise self._not_saved
             say("interrupted before every side had a finished block: nothing to report")
             raise typer.Exit(INTERRUPTED)
-        return [result_of(side) for side in sides]
+        return sides
 
-    def conclude(self, results: Sequence["RunResult"]) -> None:
-        """End with the exit code that the results deserve."""
+    def require_saved(self) -> None:
+        """Raise what kept the blocks from being saved, if anything did."""
         if self._not_saved is not None:
             raise self._not_saved
-        require_right(results)
-        if any(result.run.interrupted for result in results):
-            raise typer.Exit(INTERRUPTED)
+
+
+def end_if_interrupted(runs: Sequence["Run"]) -> None:
+    """End with exit code 130 where Ctrl-C ended a recording."""
+    if any(run.interrupted for run in runs):
+        raise typer.Exit(INTERRUPTED)
 
 
 @contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Put Ctrl-C off: a block that has finished is saved whole."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def uninterrupted() -> Iterator[None]:
+    """Put Ctrl-C off: a block that has finished is saved whole.
+
+    Not by masking it in this thread: another, as of a BLAS library, would take it, and Python raise it here anyway.
+    """
+    came = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
 
 
 def _finish(folders: Sequence[Path], sides: Sequence["Run"]) -> None:

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from fdprof.cli.options import Backend, Force, Json, Output, Runs, Save, check_output, options_of, show
-from fdprof.cli.recording import Recording
+from fdprof.cli.options import Backend, Force, Json, Output, Runs, Save, check_blocks, check_output, options_of, show
+from fdprof.cli.recording import Recording, end_if_interrupted, require_right
 from fdprof.params import Extent, LoopParams
 
 
@@ -41,10 +41,17 @@ def command_for(params_type: type[LoopParams]) -> Callable[..., None]:
         **options: Any,
     ) -> None:
         """Run a decode loop and print the times of its steps.  More options: fdprof run SCENARIO --help."""
-        recording = Recording(scenario, [mode], backend, blocks, params_type, options, fault, audit, disturb)
+        check_blocks(blocks)
+        recording = Recording(scenario, [mode], backend, params_type, options, fault, audit, disturb)
         check_output(output, force)
-        results = recording.record([0] * blocks, runs if save else None)
-        show(results[0], json, output)
-        recording.conclude(results)
+        (recorded,) = recording.record([0] * blocks, runs if save else None)
+
+        from fdprof.analysis.results import result_of
+
+        result = result_of(recorded)
+        show(result, json, output)
+        recording.require_saved()
+        require_right([result])
+        end_if_interrupted([recorded])
 
     return run

@@ -17,6 +17,8 @@ import pyarrow as pa
 
 from fdprof.errors import InputError
 
+_GZIP_MAGIC = b"\x1f\x8b"
+
 AGAIN = "export it again: nsys export --type sqlite --force-overwrite true REPORT.nsys-rep"
 _AGAIN_PARQUET = "export it again: nsys export --type parquetdir --force-overwrite true REPORT.nsys-rep"
 SQLITE_MAGIC = b"SQLite format 3\0"
@@ -230,6 +232,8 @@ def _require_whole(path: Path) -> None:
         unfinished = [journal for journal in journals if journal.exists() and journal.stat().st_size]
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}", "check the path") from error
+    if header.startswith(_GZIP_MAGIC):
+        raise InputError(f"{path} is an export that was packed with gzip", f"unpack it first: gunzip -k {path.name}")
     if unfinished:
         raise InputError(
             f"{path} is still being written: {unfinished[0].name} lies beside it", "wait for its export, or repeat it"

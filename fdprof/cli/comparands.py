@@ -1,0 +1,125 @@
+"""What an argument of `fdprof compare` names: a mode, a saved run, a baseline file or a capture."""
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fdprof import plugins
+from fdprof.cli.captures import naming
+from fdprof.errors import InputError, UsageError
+
+if TYPE_CHECKING:  # NumPy is behind them, and --help must not wait for NumPy
+    from fdprof.analysis.capture_result import CaptureResult
+    from fdprof.analysis.results import RunResult
+    from fdprof.comparison import Side
+    from fdprof.importers.protocol import Progress
+    from fdprof.model import Run
+
+
+_REPORT = re.compile(rb'^\s*{\s*"schema_version": \d+,\s*"kind": "(run|comparison|analysis|analyses)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Comparand:
+    """One side with the result that reports show of it; None: a baseline file has only what a comparison needs."""
+
+    side: "Side"
+    result: "RunResult | CaptureResult | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """One argument: a mode's name, or a path (None: a mode)."""
+
+    name: str
+    path: Path | None
+
+
+def named(name: str) -> Named:
+    """Return what an argument names; UsageError, with the nearest mode, where it is neither a mode nor a path.
+
+    A mode goes before a file of that name: write ./sync for the file.
+    """
+    if name.replace("_", "-") in plugins.names("modes"):
+        return Named(name, None)
+    if name and Path(name).exists():
+        return Named(name, Path(name))
+    near = difflib.get_close_matches(name.lower(), plugins.names("modes"), n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]}?" if near else f"modes are: {', '.join(plugins.names('modes'))}"
+    raise UsageError(f"{name!r} is no mode, and there is no such file or folder", hint)
+
+
+def of_run(run: "Run") -> Comparand:
+    """Return the side of a run, its warm-up left out."""
+    from fdprof.analysis.results import result_of
+    from fdprof.analysis.sides import settled, side_of_run
+
+    later, left_out = settled(run)
+    result = result_of(later)
+    return Comparand(side_of_run(result, left_out), result)
+
+
+def of_runs(runs: Sequence["Run"]) -> list[Comparand]:
+    """Return the sides of the runs of one call, with as many blocks each."""
+    from fdprof.analysis.sides import evened
+
+    return [of_run(run) for run in (evened((runs[0], runs[1])) if len(runs) == 2 else runs)]
+
+
+def of_path(path: Path, step_range: re.Pattern[str] | None, progress: "Progress") -> Comparand:
+    """Return the side in a run's folder, a baseline file or a capture."""
+    from fdprof import baseline, store
+
+    if not path.exists():
+        raise InputError(f"{path} does not exist", "save one: fdprof compare MODE --save-baseline FILE")
+    if path.is_dir() and store.is_run(path):
+        return of_run(_saved_run(path))
+    if path.is_file():
+        try:
+            with path.open("rb") as file:
+                head = file.read(baseline.HEAD_BYTES)
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {error.strerror or error}", "see its permissions") from error
+        if baseline.is_baseline(head):
+            return Comparand(baseline.load(path), None)
+        if _REPORT.search(head):
+            raise InputError(
+                f"{path} is a report of fdprof (-o or --json), which holds no single steps",
+                "give the saved run, or a file of --save-baseline",
+            )
+    return _of_capture(path, step_range, progress)
+
+
+def _saved_run(path: Path) -> "Run":
+    from fdprof import store
+
+    runs = store.load_any(path)
+    if len(runs) > 1:
+        sides = " ".join(str(entry) for entry in store.sides_of(path))
+        raise InputError(f"{path} is a comparison: two runs", f"compare its sides again: fdprof compare {sides}")
+    if not runs[0].blocks:
+        raise InputError(f"{path} holds no finished block", "it was interrupted; record it again")
+    return runs[0]
+
+
+def _of_capture(path: Path, step_range: re.Pattern[str] | None, progress: "Progress") -> Comparand:
+    from fdprof.analysis.capture_result import analyze
+    from fdprof.analysis.sides import side_of_capture
+    from fdprof.analysis.steps import Choice
+    from fdprof.analysis.warmup import warm_up_of
+    from fdprof.imports import import_capture
+
+    choice = Choice(process=None, thread=None, device=None, step_range=step_range)
+    progress(f"reading {path}")
+    with naming(path):
+        capture = import_capture(path, progress)
+        progress(f"{path}: {capture.rows:,} rows read; computing the ledger")
+        result = analyze(capture, str(path), choice)
+        steps = len(result.facts.steps)
+        warm_up = warm_up_of(result.facts.ledger.window_ns)
+        if warm_up:
+            result = analyze(capture, str(path), choice, first=warm_up)
+    return Comparand(side_of_capture(result, steps, warm_up), result)

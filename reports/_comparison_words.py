@@ -1,0 +1,205 @@
+"""A comparison in words and rows, which the terminal and the Markdown report lay out each in its way."""
+
+from collections.abc import Iterator
+
+from fdprof.reports._text import HEADINGS, LEDGER_HEADINGS
+from fdprof.reports.protocol import ComparisonResult
+
+from fdprof import units
+from fdprof.analysis.results import RunResult
+from fdprof.comparison import Comparison, Estimate, Judgement, Mismatch, Moved, Spread, Verdict, WaitChange
+
+Row = tuple[str, ...]
+
+_VERDICTS = {
+    Verdict.FASTER: "{1} is faster than {0}",
+    Verdict.SLOWER: "{1} is slower than {0}",
+    Verdict.SAME: "{1} takes the same time as {0}",
+    Verdict.INCONCLUSIVE: "{1} against {0} is inconclusive",
+}
+STATISTICS = ("mean", "p50", "p90", "p99")
+
+
+def sentences(result: ComparisonResult) -> list[str]:
+    """Return what the comparison comes to: tokens first, then the verdict, then why."""
+    comparison, labels = result.comparison, result.labels
+    judgement = comparison.judgement
+    both = f"{labels[1]} against {labels[0]}"
+    if comparison.tokens_equal is False:
+        return [f"{both}: {comparison.tokens_text}.", "Times are not compared: they say nothing."]
+    if judgement is None:
+        fields = [mismatch.field for mismatch in comparison.mismatches if not mismatch.allowed]
+        return [f"{both}: not comparable.", f"They differ in {', '.join(fields)}."]
+    verdict = _VERDICTS[judgement.verdict].format(*labels)
+    found = [
+        f"{verdict}: {units.ratio(judgement.ratio.value)} of its mean step{_interval_text(judgement.ratio)}; "
+        f"{comparison.tokens_text}."
+    ]
+    if judgement.verdict is Verdict.INCONCLUSIVE:
+        found.append(f"{_begun(judgement.reason)}.")
+    moved = comparison.moved
+    if moved is not None and any((*moved.copy_ns, *moved.fence_ns)):
+        found.append(_moved(moved))
+    if comparison.gain_share is not None and judgement.verdict is Verdict.FASTER:
+        limit = f"its step less its limit of {units.us(comparison.baseline.limit_ns)} µs"
+        found.append(
+            f"The step gains {units.percent(comparison.gain_share)} of what {labels[0]} could gain at most, {limit}."
+            if comparison.gain_share <= 1
+            else f"The step gains more than {labels[0]} could by waiting less, {limit}: {labels[1]} does less work too."
+        )
+    return found
+
+
+def _begun(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _moved(moved: Moved) -> str:
+    copies, others = (" to ".join(units.us(ns) for ns in of) for of in (moved.copy_ns, moved.fence_ns))
+    return (
+        f"{_changed(moved)}: blocked in copies, with the synchronisation behind them, {copies} µs a step, in other "
+        f"waits {others} µs."
+    )
+
+
+def _changed(moved: Moved) -> str:
+    if moved.change is WaitChange.REMOVED:
+        also = f", and {units.us(moved.moved_ns)} moved from the copies to a fence" if moved.moved_ns else ""
+        return f"Of the wait {units.us(moved.removed_ns)} µs a step were removed{also}"
+    if moved.change is WaitChange.MOVED:
+        return f"The wait only moved, {units.us(moved.moved_ns)} µs a step from the copies to a fence"
+    if moved.change is None:
+        return "Whether a wait was removed or only moved is open"
+    return "No wait was removed or moved"
+
+
+def _interval_text(estimate: Estimate) -> str:
+    return "" if estimate.interval is None else f" (95 % interval {interval(estimate)})"
+
+
+def interval(estimate: Estimate) -> str:
+    """Return the ends of an interval: '0.874 to 0.876'; '-' for none."""
+    if estimate.interval is None:
+        return units.NOT_OBSERVED
+    return f"{units.ratio(estimate.interval[0])} to {units.ratio(estimate.interval[1])}"
+
+
+def step_rows(result: ComparisonResult) -> list[Row]:
+    """Return name, baseline, candidate, ratio and interval of the step times."""
+    comparison = result.comparison
+    return [
+        (
+            f"step, {name}",
+            *(units.us(of[name]) for of in comparison.step_ns),
+            units.ratio(comparison.ratios[name].value),
+            interval(comparison.ratios[name]),
+        )
+        for name in STATISTICS
+    ]
+
+
+def column_rows(comparison: Comparison) -> list[Row]:
+    """Return name, baseline and candidate of the means of what a step is made of."""
+    sides = comparison.baseline.means_ns, comparison.candidate.means_ns
+    headings = {**HEADINGS, **LEDGER_HEADINGS}
+    return [
+        (f"{heading}, mean", *(units.us(side.get(name)) for side in sides))
+        for name, heading in headings.items()
+        if name != "window_ns" and any(side.get(name) is not None for side in sides)
+    ]
+
+
+def efficiency_row(comparison: Comparison) -> Row:
+    """Return name, baseline and candidate of limit / step."""
+    ours, theirs = comparison.efficiencies
+    return ("efficiency", units.percent(ours), units.percent(theirs))
+
+
+def token_rows(result: ComparisonResult) -> list[Row]:
+    """Return name, baseline and candidate of what was checked; nothing where there are no tokens."""
+    sides = [entry if isinstance(entry, RunResult) else None for entry in (result.baseline, result.candidate)]
+    if not any(sides):
+        return []
+
+    def row(name: str, cells: Iterator[str]) -> Row:
+        return (name, *cells)
+
+    nothing = units.NOT_OBSERVED
+    return [
+        row("values right", (f"{side.values_right:,}/{side.values:,}" if side else nothing for side in sides)),
+        row("stale reads", (f"{side.stale_reads:,}/{side.reads:,}" if side else nothing for side in sides)),
+        row("overrun tokens", (f"{side.overrun_tokens:,}" if side else nothing for side in sides)),
+    ]
+
+
+def mismatch_line(mismatch: Mismatch) -> str:
+    """Return a field that differs, in words."""
+    allowed = " (allowed)" if mismatch.allowed else f" (--allow {mismatch.field} if it does not matter)"
+    return f"{mismatch.field}: {_field(mismatch.baseline)} against {_field(mismatch.candidate)}{allowed}"
+
+
+def _field(value: object) -> str:
+    return "none" if value is None else str(value)
+
+
+def method_lines(result: ComparisonResult) -> list[str]:
+    """Return how the interval came about, and what there is to know of the samples."""
+    comparison = result.comparison
+    if comparison.judgement is None or comparison.spreads is None:
+        return []
+    return [
+        _resampled(comparison.judgement),
+        *_self_check(comparison.judgement),
+        *_alike(comparison.judgement, comparison.spreads),
+        *_outliers(comparison, comparison.judgement, comparison.spreads, result.labels),
+    ]
+
+
+def _resampled(judgement: Judgement) -> str:
+    if judgement.ratio.interval is None:
+        return f"no intervals: {judgement.reason}"
+    ours, theirs = judgement.units
+    count = f"{ours} {judgement.unit} a side" if ours == theirs else f"{ours} and {theirs} {judgement.unit}"
+    how = "interleaved, resampled in pairs" if judgement.interleaved else "recorded apart"
+    return f"intervals: {count}, {how}"
+
+
+def _self_check(judgement: Judgement) -> list[str]:
+    if judgement.self_check is None or judgement.detectable is None:
+        return []
+    if judgement.self_check == 1:
+        return ["A/A check: blocks repeat exactly, without any noise"]
+    what = "the ratios of neighbouring pairs of blocks" if judgement.interleaved else "neighbours on one side"
+    return [
+        f"A/A check: {what} differ by {units.percent(judgement.self_check - 1)} (rms) by noise alone; a ratio of "
+        f"{units.ratio(judgement.detectable)} would be found 4 times out of 5"
+    ]
+
+
+def _alike(judgement: Judgement, spreads: tuple[Spread, Spread]) -> list[str]:
+    """Return the line about neighbouring steps, which are not independent."""
+    ours, theirs = spreads
+    if ours.autocorrelation is None or theirs.autocorrelation is None:
+        return []
+    text = f"steps are not independent: autocorrelation {ours.autocorrelation:.2f} and {theirs.autocorrelation:.2f}"
+    if ours.block_variance is not None and theirs.block_variance is not None:
+        text += (
+            f"; means of {judgement.unit} vary {ours.block_variance:.1f} and {theirs.block_variance:.1f} times as much "
+            "(variance) as those of independent steps"
+        )
+    return [text]
+
+
+def _outliers(
+    comparison: Comparison, judgement: Judgement, spreads: tuple[Spread, Spread], labels: tuple[str, str]
+) -> list[str]:
+    """Return the line about what stands out by Tukey's fences."""
+    parts = []
+    for side, spread, label in zip((comparison.baseline, comparison.candidate), spreads, labels, strict=True):
+        if not spread.mild and not spread.blocks:
+            continue
+        count = f"{spread.mild:,} of {len(side.steps_ns):,} steps, {spread.severe:,} of them severe"
+        numbers = ", ".join(str(number) for number in spread.blocks)
+        blocks = f", and of the {judgement.unit} {numbers}" if spread.blocks else ""
+        parts.append(f"{label} {count}{blocks}")
+    return [f"outliers, kept: {'; '.join(parts)}"] if parts else []
