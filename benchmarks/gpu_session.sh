@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, in one command: results go to the folder given.
-# usage: benchmarks/gpu_session.sh OUT [PART ...]      parts: doctor tests scenarios reversed costs waits hazards table record varying nsys
+# usage: benchmarks/gpu_session.sh OUT [PART ...]      parts: doctor tests scenarios reversed costs waits hazards table record varying compare nsys
 set -u
 out=$1
 shift
-parts=${*:-doctor tests scenarios reversed costs waits hazards table record varying nsys}
+parts=${*:-doctor tests scenarios reversed costs waits hazards table record varying compare nsys}
 mkdir -p "$out"
 export PYTHONUNBUFFERED=1
 for part in $parts; do
@@ -41,6 +41,7 @@ for part in $parts; do
         timeout 100 python3 benchmarks/varying_times.py --backend paddle -o "$out/varying_times.json" |
             tee "$out/varying_times.txt"
         ;;
+    compare) timeout 500 python3 benchmarks/compare_cases.py --backend paddle -o "$out/compare" | tee "$out/compare.txt" ;;
     nsys)
         nsys profile -t cuda,nvtx -s none --cpuctxsw=none -f true -o /tmp/stop_flag_async --export=sqlite \
             python3 -m fdprof run stop_flag --mode async --steps 40 --warmup 5 --backend paddle --no-save | tail -40
