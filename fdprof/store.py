@@ -228,6 +228,20 @@ def _policy_document(policy: Policy) -> dict[str, Any]:
     }
 
 
+def load_one(folder: Path, advice: str) -> Run:
+    """Return the run in a folder, with one finished block at least.
+
+    InputError for the folder of a comparison; `advice` says what can be done with its sides.
+    """
+    runs = load_any(folder)
+    if len(runs) > 1:
+        sides = " ".join(str(entry) for entry in sides_of(folder))
+        raise InputError(f"{folder} is a comparison: two runs", f"{advice}: {sides}")
+    if not runs[0].blocks:
+        raise InputError(f"{folder} holds no finished block", "it was interrupted; record it again")
+    return runs[0]
+
+
 def load(folder: Path) -> Run:
     """Return the run saved in `folder`; InputError with the place when it cannot be read."""
     path = folder / _RUN_FILE

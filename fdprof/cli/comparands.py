@@ -76,7 +76,7 @@ def of_path(path: Path, step_range: re.Pattern[str] | None, progress: "Progress"
     if not path.exists():
         raise InputError(f"{path} does not exist", "save one: fdprof compare MODE --save-baseline FILE")
     if path.is_dir() and store.is_run(path):
-        return of_run(_saved_run(path))
+        return of_run(store.load_one(path, "compare its sides again with fdprof compare"))
     if path.is_file():
         try:
             with path.open("rb") as file:
@@ -91,18 +91,6 @@ def of_path(path: Path, step_range: re.Pattern[str] | None, progress: "Progress"
                 "give the saved run, or a file of --save-baseline",
             )
     return _of_capture(path, step_range, progress)
-
-
-def _saved_run(path: Path) -> "Run":
-    from fdprof import store
-
-    runs = store.load_any(path)
-    if len(runs) > 1:
-        sides = " ".join(str(entry) for entry in store.sides_of(path))
-        raise InputError(f"{path} is a comparison: two runs", f"compare its sides again: fdprof compare {sides}")
-    if not runs[0].blocks:
-        raise InputError(f"{path} holds no finished block", "it was interrupted; record it again")
-    return runs[0]
 
 
 def _of_capture(path: Path, step_range: re.Pattern[str] | None, progress: "Progress") -> Comparand:

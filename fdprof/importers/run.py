@@ -4,7 +4,6 @@ from pathlib import Path
 
 from fdprof import store
 from fdprof.capture import Capture
-from fdprof.errors import InputError
 from fdprof.importers.protocol import Progress
 from fdprof.run_capture import capture_of
 
@@ -18,13 +17,7 @@ class RunImporter:
         return path.is_dir() and store.is_run(path)
 
     def read(self, path: Path, progress: Progress) -> Capture:
-        sides = store.load_any(path)
-        if len(sides) > 1:
-            sides_of = " and ".join(str(entry) for entry in store.sides_of(path))
-            raise InputError(f"{path} is a comparison: two runs", f"analyze one of its sides: {sides_of}")
-        if not sides[0].blocks:
-            raise InputError(f"{path} holds no finished block", "it was interrupted; record it again")
-        return capture_of(sides[0])
+        return capture_of(store.load_one(path, "analyze one of its sides"))
 
 
 IMPORTER = RunImporter()

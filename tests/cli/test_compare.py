@@ -363,7 +363,7 @@ def test_a_comparisons_folder_is_two_runs(run_cli):
     folder = _saved(run_cli("compare", "sync", "async", *SMALL))
     done = run_cli("compare", str(folder), "async")
     assert 4 == done.exit_code
-    assert f"fdprof compare {folder}/baseline {folder}/candidate" in done.stderr
+    assert f"with fdprof compare: {folder}/baseline {folder}/candidate" in done.stderr
     assert 0 == run_cli("compare", f"{folder}/baseline", f"{folder}/candidate").exit_code
 
 
