@@ -3,9 +3,6 @@
 The names below are imported at first use, so that `import fdprof` costs nothing.
 """
 
-import importlib
-from typing import Any
-
 _HOMES = {
     "Extent": "fdprof.params",
     "FdprofError": "fdprof.errors",
@@ -23,7 +20,9 @@ _HOMES = {
 __all__ = sorted(name for name in _HOMES if name != "__version__")
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
+    import importlib  # here: what is imported above could be interrupted before anything guards it
+
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'fdprof' has no attribute {name!r}")

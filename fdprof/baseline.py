@@ -38,6 +38,7 @@ _KIND = "baseline"
 _KIND_ENTRY = re.compile(rb'"kind"\s*:\s*"baseline"')
 _HINT = "give a file that `fdprof compare ... --save-baseline FILE` wrote, or save it again"
 _MOST_NS = 1 << 53  # sums of step times stay exact
+_MOST_STEPS = 100_000  # of a block, as --steps
 
 
 def save(path: Path, side: Side) -> None:
@@ -90,7 +91,7 @@ HEAD_BYTES = 1 << 16
 
 def is_baseline(head: bytes) -> bool:
     """Return whether a file that begins so is a baseline."""
-    return head.lstrip().startswith(b"{") and _KIND_ENTRY.search(head) is not None
+    return head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{") and _KIND_ENTRY.search(head) is not None
 
 
 def load(path: Path) -> Side:
@@ -136,8 +137,16 @@ def _check(side: Side) -> None:
         raise ValueError("windows_ns: no blocks: a baseline has step times")
     if len(side.windows_ns) > MAX_BLOCKS:
         raise ValueError(f"windows_ns: {len(side.windows_ns):,} blocks, at most {MAX_BLOCKS:,} are compared")
-    if len(side.positions) != len(side.windows_ns):
-        raise ValueError(f"positions: of {len(side.positions)} blocks, there are {len(side.windows_ns)}")
+    if len(set(side.positions)) != len(side.windows_ns):
+        raise ValueError(f"positions: of {len(set(side.positions))} blocks, there are {len(side.windows_ns)}")
+    times = {"limit_ns": side.limit_ns, **side.means_ns}
+    for name, ns in times.items():
+        if ns is not None and not 0 <= ns <= _MOST_NS:
+            raise ValueError(f"{name}: {ns:g} ns, expected 0 to 2**53")
+    if side.blocked.copy_ns + side.blocked.fence_ns > int(side.steps_ns.sum()):
+        raise ValueError("blocked: longer than the steps together")
+    if side.left_out > _MOST_STEPS:
+        raise ValueError(f"left_out: {side.left_out:,} steps of a block")
     if not side.label:
         raise ValueError("label: it is empty")
     if not isinstance(side.fields.get("tracer"), str):
@@ -204,7 +213,7 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 def _fields(value: Any) -> dict[str, Field]:
     """Return fields of environment or parameters; ValueError where one is none."""
-    return {name: _field(each) for name, each in mapping(value).items()}
+    return {name: entry(value, name, _field) for name in mapping(value)}
 
 
 def _field(value: Any) -> Field:
@@ -212,5 +221,7 @@ def _field(value: Any) -> Field:
         return value
     if isinstance(value, str):
         return text(value)
+    if not isinstance(value, int | float):
+        raise ValueError(f"{str(value)[:40]!r} where a text, a number, true, false or null is expected")
     number(value)  # finite and not huge; and an int stays one
-    return value  # type: ignore[no-any-return]
+    return value

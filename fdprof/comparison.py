@@ -111,6 +111,14 @@ class Mismatch:
     candidate: Field
     allowed: bool
 
+    @property
+    def text(self) -> str:
+        """Both values; as they are written in Python where their texts are alike or empty."""
+        ours, theirs = ("none" if value is None else str(value) for value in (self.baseline, self.candidate))
+        if (ours == theirs and self.baseline != self.candidate) or not ours or not theirs:
+            ours, theirs = repr(self.baseline), repr(self.candidate)
+        return f"{ours} against {theirs}"
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:

@@ -43,7 +43,7 @@ def read_json(path: Path, hint: str) -> dict[str, Any]:
     """Return the object in a file; InputError, with the hint, when there is none."""
     require_file(path, hint)
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"cannot read {path}: {error}", hint) from error
     if not isinstance(document, dict):

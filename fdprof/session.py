@@ -237,10 +237,10 @@ class Session:
     def _drawn_times(self, block: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return device work and host work in ns of each step of a block."""
         params, steps = self._params, self._plan().max_steps
-        seed = params.seed + block
+        seed = (params.seed, block)  # not their sum: neighbouring seeds would share all blocks but one
         device = parse_times(params.device_times, "--device-times").draw(self.work.step_ns, steps, seed)
         host = parse_times(params.host_times, "--host-times")
-        return device, host.draw(params.host_work_ns, steps, seed + _HOST_SEED)
+        return device, host.draw(params.host_work_ns, steps, (*seed, _HOST_SEED))
 
     def _step_times(self, block: int) -> _StepTimes:
         params, work = self._params, self.work

@@ -4,6 +4,7 @@ Tails are what asynchrony hides or exposes, so a loop can be given some.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,7 +34,7 @@ class Times:
     variation: float = 0.0
     recorded_us: tuple[float, ...] = ()
 
-    def draw(self, mean_ns: int, count: int, seed: int) -> "npt.NDArray[np.int64]":
+    def draw(self, mean_ns: int, count: int, seed: Sequence[int]) -> "npt.NDArray[np.int64]":
         """Return `count` times in ns.
 
         Fixed: all `mean_ns`.  Normal: none below 0, which raises the mean where the variation is large.  Lognormal:

@@ -135,11 +135,7 @@ def token_rows(result: ComparisonResult) -> list[Row]:
 def mismatch_line(mismatch: Mismatch) -> str:
     """Return a field that differs, in words."""
     allowed = " (allowed)" if mismatch.allowed else f" (--allow {mismatch.field} if it does not matter)"
-    return f"{mismatch.field}: {_field(mismatch.baseline)} against {_field(mismatch.candidate)}{allowed}"
-
-
-def _field(value: object) -> str:
-    return "none" if value is None else str(value)
+    return f"{mismatch.field}: {mismatch.text}{allowed}"
 
 
 def method_lines(result: ComparisonResult) -> list[str]:

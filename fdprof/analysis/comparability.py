@@ -1,5 +1,7 @@
 """Holds environment and parameters of two sides against each other, field by field."""
 
+import numpy as np
+
 from fdprof.comparison import Field, Mismatch, Side
 
 _TOLERANCES = {"device_work_ns": 0.02}
@@ -49,6 +51,16 @@ def _differs(name: str, baseline: Side, candidate: Side) -> bool:
     if baseline.call and baseline.call == candidate.call:
         return False
     return abs(ours - theirs) > _TOLERANCES[name] * max(ours, theirs)
+
+
+def is_same_recording(baseline: Side, candidate: Side) -> bool:
+    """Return whether both sides are one recording, or copies of it.
+
+    Runs by the call and their places in it; captures, which have neither, by step times that are equal to the ns.
+    """
+    if baseline.call or candidate.call:
+        return baseline.call == candidate.call and bool(set(baseline.positions) & set(candidate.positions))
+    return baseline.is_capture and candidate.is_capture and np.array_equal(baseline.steps_ns, candidate.steps_ns)
 
 
 def known_fields(*sides: Side) -> set[str]:

@@ -59,7 +59,8 @@ def _first_difference(ours: TokenStream, theirs: TokenStream) -> tuple[tuple[str
 
 def _keyed(stream: TokenStream, names: list[str], last: int) -> tuple[IntColumn, IntColumn]:
     """Return a key of step and group for each read up to `last`, and its digest."""
-    number = np.array([names.index(name) for name in stream.groups], dtype=np.int64)
+    place = {name: index for index, name in enumerate(names)}
+    number = np.array([place[name] for name in stream.groups], dtype=np.int64)
     chosen = stream.value_step <= last
     key = stream.value_step[chosen] * len(names) + number[stream.group[chosen]]
     return key, stream.digest[chosen]

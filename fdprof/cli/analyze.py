@@ -36,7 +36,7 @@ def analyze(
     """Print where a capture's steps spent their time.  What its transfers cost, and what to do first."""
     first, last = _part(steps)
     pattern = step_pattern(step_range)
-    check_output(output, force)
+    check_output(output, force, captures)
 
     from fdprof.analysis.capture_result import analyze as analyze_capture
     from fdprof.analysis.steps import Choice

@@ -114,7 +114,7 @@ def command_for(params_type: type[LoopParams]) -> Callable[..., None]:
         policy = policy_of(same_within, allow or [], fail_if or [], max_ratio, max_p99_ratio)
         enough = Enough(blocks, precision, max_time)
         pattern = step_pattern(step_range)
-        check_output(output, force)
+        check_output(output, force, [each.path for each in given if each.path is not None])
         if save_baseline is not None:
             check_place(save_baseline, "--save-baseline", force)
             if output is not None and output.resolve() == save_baseline.resolve():
@@ -192,19 +192,14 @@ def _require(comparison: "Comparison") -> None:
     if comparison.judgement is None:
         differing = [mismatch for mismatch in comparison.mismatches if not mismatch.allowed]
         raise NotComparable(
-            "not comparable: "
-            + "; ".join(
-                f"{each.field} is {shown(str(each.baseline))} against {shown(str(each.candidate))}"
-                for each in differing
-            ),
+            "not comparable: " + "; ".join(shown(f"{each.field} is {each.text}") for each in differing),
             "if it does not matter: " + " ".join(f"--allow {each.field}" for each in differing),
         )
+    more = _MORE if comparison.judgement.interleaved else _MORE_APART
     for gate in comparison.gates:
         if gate.outcome is Outcome.FAILED:
-            raise GateFailed(
-                f"gate {gate.option} failed: {gate.text}", "the bridge in the report says where the time went"
-            )
-    more = _MORE if comparison.judgement.interleaved else _MORE_APART
+            hint = more if comparison.verdict is Verdict.INCONCLUSIVE else "the bridge says where the time went"
+            raise GateFailed(f"gate {gate.option} failed: {gate.text}", hint)
     for gate in comparison.gates:
         if gate.outcome is Outcome.OPEN:
             raise Inconclusive(f"gate {gate.option} is open: {gate.text}", more)
@@ -247,6 +242,7 @@ def _check_used(
     ctx: typer.Context, given: Sequence[Named], loaded: Sequence[Comparand], recording: Sequence[str]
 ) -> None:
     """Raise UsageError for an option that would change nothing, and for one recording on both sides."""
+    from fdprof.analysis.comparability import is_same_recording
 
     def refuse(names: Sequence[str], why: str) -> None:
         for name in names:
@@ -263,8 +259,6 @@ def _check_used(
         refuse(["same_within", "allow", "fail_if", "max_ratio", "max_p99_ratio", "precision"], "nothing is compared")
         if any(entry.result is None for entry in loaded):
             raise UsageError(f"{printable(given[0].name)} is a baseline already", "give a mode, a run or a capture")
-    if len(loaded) == 2:
-        ours, theirs = (entry.side for entry in loaded)
-        if ours.call and ours.call == theirs.call and set(ours.positions) & set(theirs.positions):
-            names = " and ".join(printable(each.name) for each in given)
-            raise UsageError(f"both sides are the same recording: {names}", _AGAINST_ITSELF)
+    if len(loaded) == 2 and is_same_recording(*(entry.side for entry in loaded)):
+        names = " and ".join(printable(each.name) for each in given)
+        raise UsageError(f"both sides are the same recording: {names}", _AGAINST_ITSELF)

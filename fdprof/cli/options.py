@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
@@ -73,11 +73,17 @@ def check_blocks(blocks: int) -> None:
         raise UsageError(f"--blocks is {blocks}, expected 1 to {MAX_BLOCKS}", "choose --blocks in that range")
 
 
-def check_output(output: Path | None, force: bool) -> None:
-    """Raise UsageError, before anything is run, when `output` cannot be written or has no report for its ending."""
+def check_output(output: Path | None, force: bool, inputs: Sequence[Path] = ()) -> None:
+    """Raise UsageError, before anything is run, when `output` cannot be written or has no report for its ending.
+
+    Or when it is one of the inputs, or lies in one: --force replaces outputs.
+    """
     if output is not None:
         _report_for(output)
         check_place(output, "-o", force)
+        for path in inputs:
+            if path.resolve() in (output.resolve(), *output.resolve().parents) and path.resolve() != Path.cwd():
+                raise UsageError(f"-o {output} would replace what is read: {path}", "choose another -o")
 
 
 def check_place(output: Path, option: str, force: bool) -> None:

@@ -92,7 +92,7 @@ class Recording:
         if not all(side.blocks for side in sides):
             if self._not_saved is not None:
                 raise self._not_saved
-            say("interrupted before every side had a finished block: nothing to report")
+            say("interrupted before every side had a finished block: nothing to compare")
             raise typer.Exit(INTERRUPTED)
         return sides
 

@@ -28,11 +28,13 @@ def report(
     from fdprof import store
     from fdprof.analysis.results import result_of
 
-    check_output(output, force)
+    check_output(output, force, [run])
     sides = store.load_any(run)
     for side in sides:
         if not side.blocks:
-            raise InputError(f"{run} holds no finished block of {side.mode}", "it was interrupted; record it again")
+            there = [str(folder) for folder, other in zip(store.sides_of(run), sides, strict=False) if other.blocks]
+            hint = f"fdprof report {there[0]} has what was finished" if there else "record it again"
+            raise InputError(f"{run} was interrupted and holds no finished block of {side.mode}", hint)
     shown: Reportable
     try:
         if len(sides) == 1:

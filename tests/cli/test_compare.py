@@ -151,6 +151,8 @@ def test_saved_runs_that_differ_are_not_comparable_and_say_in_what(run_cli, fiel
     got = _document(done)
     assert (3, "not comparable", None, None) == (done.exit_code, got["verdict"], got["ratio"], got["bridge_ns"])
     assert [field] == [mismatch["field"] for mismatch in got["mismatches"]]
+    gates = _document(run_cli("compare", *sides, "--json", "--max-ratio", "2"))["gates"]
+    assert [("--max-ratio 2", "open")] == [(gate["option"], gate["outcome"]) for gate in gates]
     assert f"--allow {field}" in done.stderr
 
 
@@ -241,6 +243,10 @@ def test_two_sqlite_captures_are_compared_as_argued(captures, run_cli):
     got = _document(done)
     assert (0, "faster", "removed") == (done.exit_code, got["verdict"], got["removed_or_moved"])
     assert got["tokens_equal"] is None
+    # The synchronisation right behind `.cpu()`'s copy is the copy's; the event of the other is a fence.
+    blocked = [got[side]["ledger"]["mean"]["host_blocked_ns"] for side in ("baseline", "candidate")]
+    assert [pytest.approx(blocked[0]), 0] == got["blocked_in_copies_ns"]
+    assert [0, pytest.approx(blocked[1])] == got["blocked_in_fences_ns"]
     for side, mean_ns in (("baseline", 888_724), ("candidate", 564_128)):
         assert 1 == got[side]["left_out_steps"]
         analysis = json.loads(run_cli("analyze", got[side]["label"], "--json").stdout)
@@ -443,6 +449,69 @@ def test_an_interrupted_run_that_is_loaded_is_compared_like_any_other(run_cli):
     path.write_text(path.read_text().replace('"interrupted": false', '"interrupted": true'))
     assert 0 == run_cli("compare", *sides).exit_code
     assert 1 == run_cli("compare", *sides, "--max-ratio", "0.1").exit_code
+
+
+@pytest.mark.parametrize(("at", "finished"), [(3, 1), (14, 7)])
+def test_ctrl_c_compares_what_has_finished_and_ends_with_130(run_cli, monkeypatch, at, finished):
+    """In the fourth and in the fifteenth block: one or seven blocks a side are left to compare, and none is saved."""
+    from fdprof.session import Session
+
+    block, calls = Session.block, []
+
+    def interrupted(self, mode, index):
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        calls.append(mode)
+        return block(self, mode, index)
+
+    monkeypatch.setattr(Session, "block", interrupted)
+    done = run_cli("compare", "sync", "async", "--json", "--blocks", "20", "--save-baseline", "b.json", *SMALL)
+    assert 130 == done.exit_code
+    assert [finished, finished] == _blocks(done)
+    assert not Path("b.json").exists()
+    folder = done.stderr.split("saved ")[1].split()[0]
+    assert 0 == run_cli("report", folder).exit_code
+
+
+def test_an_interrupted_comparison_of_one_side_names_what_there_is(run_cli, monkeypatch):
+    """Ctrl-C in the second block: one side has none."""
+    from fdprof.session import Session
+
+    block, calls = Session.block, []
+
+    def interrupted(self, mode, index):
+        if calls:
+            raise KeyboardInterrupt
+        calls.append(mode)
+        return block(self, mode, index)
+
+    monkeypatch.setattr(Session, "block", interrupted)
+    done = run_cli("compare", "sync", "async", *SMALL)
+    assert 130 == done.exit_code
+    folder = done.stderr.split("saved ")[1].split()[0]
+    reported = run_cli("report", folder)
+    assert 4 == reported.exit_code
+    there = reported.stderr.split("fdprof report ")[1].split()[0]
+    assert 0 == run_cli("report", there).exit_code
+
+
+def test_an_output_does_not_replace_what_is_read(run_cli):
+    """Not a baseline, not a run's own file, not a capture, with --force or without."""
+    folder = _recorded(run_cli, "--mode", "sync")
+    run_cli("compare", folder, "--save-baseline", "base.json")
+    trace = Path("trace.json")
+    trace.write_bytes(gzip.decompress((DATA / "torch_cpu.kineto.json.gz").read_bytes()))
+    kept = {path: path.read_bytes() for path in (Path("base.json"), Path(folder, "run.json"), trace)}
+    for command in (
+        ("compare", "async", "--baseline", "base.json", "-o", "base.json"),
+        ("compare", folder, "async", "-o", f"{folder}/run.json"),
+        ("report", folder, "-o", f"{folder}/run.json"),
+        ("analyze", "trace.json", "-o", "trace.json"),
+    ):
+        done = run_cli(*command, "--force")
+        assert 2 == done.exit_code
+        assert "would replace what is read" in done.stderr
+    assert kept == {path: path.read_bytes() for path in kept}
 
 
 def test_a_loop_that_stops_before_its_first_counted_step_has_wrong_tokens(run_cli):

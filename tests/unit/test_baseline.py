@@ -253,7 +253,8 @@ def test_what_was_not_observed_is_none(written, place):
 @pytest.mark.parametrize("windows", [[[1]], [[2**53]], [[2**52, 2**52]]])
 def test_step_times_go_from_1_ns_to_104_days_together(written, windows):
     """2**53 ns are 104.2 days; two steps of half of it are as long together."""
-    document = changed(("windows_ns",), windows) | {"parts_ns": None, "gpu": [], "positions": [0]}
+    alone = {"parts_ns": None, "gpu": [], "positions": [0], "blocked": {"copy_ns": 0, "fence_ns": 0}}
+    document = changed(("windows_ns",), windows) | alone
     side = baseline.load(written(document))
     assert windows[0] == side.steps_ns.tolist()
 
@@ -461,6 +462,7 @@ def test_a_missing_entry_of_an_entry_is_refused_by_name(refused, place):
     assert f"FILE has no {place[-1]!r}" == refused(without(*place))
 
 
+FIELD = "where a text, a number, true, false or null is expected"
 NATURAL, NUMBER = "where an integer >= 0 is expected", "where a number is expected"
 TEXT, TRUTH, LIST = "where printable text is expected", "where true or false is expected", "where a list is expected"
 
@@ -471,8 +473,8 @@ TEXT, TRUTH, LIST = "where printable text is expected", "where true or false is 
         (TEXT, ("label",), 7),
         (TEXT, ("label",), None),
         (TEXT, ("source",), ["sim"]),
-        (NUMBER, ("fields", "gpu"), ["H200"]),
-        (NUMBER, ("fields", "gpu"), {}),
+        (FIELD, ("fields", "gpu"), ["H200"]),
+        (FIELD, ("fields", "gpu"), {}),
         (LIST, ("windows_ns",), 5),
         (LIST, ("windows_ns",), {"0": [60]}),
         (LIST, ("windows_ns",), None),
@@ -496,7 +498,7 @@ TEXT, TRUTH, LIST = "where printable text is expected", "where true or false is 
         (NUMBER, ("means_ns", "window_ns"), True),
         (NUMBER, ("limit_ns",), "20"),
         (NUMBER, ("limit_ns",), [20]),
-        (NUMBER, ("tokens", "decided_by", "seed"), [0]),
+        (FIELD, ("tokens", "decided_by", "seed"), [0]),
         (LIST, ("tokens", "groups"), "outputs"),
         (TEXT, ("tokens", "groups", 0), 0),
         (LIST, ("tokens", "group"), 0),
@@ -658,6 +660,12 @@ def test_tokens_of_a_group_that_is_not_there_are_refused(refused, groups, group)
         ("fields: they do not say which tracer", ("fields", "tracer"), None),
         ("fields: they do not say which tracer", ("fields",), {}),
         ("positions: of 1 blocks, there are 2", ("positions",), [0]),
+        ("positions: of 1 blocks, there are 2", ("positions",), [3, 3]),
+        ("limit_ns: -1 ns, expected 0 to 2**53", ("limit_ns",), -1),
+        ("limit_ns: 1e+308 ns, expected 0 to 2**53", ("limit_ns",), 1e308),
+        ("window_ns: 1e+300 ns, expected 0 to 2**53", ("means_ns", "window_ns"), 1e300),
+        ("blocked: longer than the steps together", ("blocked", "fence_ns"), 116),  # with 10 more than 60 + 40 + 25
+        ("left_out: 100,001 steps of a block", ("left_out",), 100_001),
     ],
 )
 def test_what_a_comparison_needs_must_be_there(refused, said, place, value):

@@ -3,7 +3,7 @@
 
 import pytest
 
-from fdprof.analysis.comparability import known_fields, mismatches_of, unknown_of
+from fdprof.analysis.comparability import is_same_recording, known_fields, mismatches_of, unknown_of
 from fdprof.comparison import Mismatch
 
 FIELDS = {"tracer": "none", "gpu": "NVIDIA H200", "seed": 0, "device_work_ns": 1_000_000, "fault": None}
@@ -28,10 +28,10 @@ def test_a_field_that_differs_is_named_with_both_values(build, field, value):
 
 
 @pytest.mark.parametrize(
-    ("work_ns", "differs"), [(1_020_000, False), (980_400, False), (1_021_000, True), (979_000, True)]
+    ("work_ns", "differs"), [(1_020_000, False), (980_100, False), (1_021_000, True), (979_000, True)]
 )
 def test_device_work_may_differ_by_2_per_cent(build, work_ns, differs):
-    """Of the larger: 20,400 of 1,020,000 and 20,000 of 1,000,000."""
+    """Of the larger: 20,400 of 1,020,000 and 20,000 of 1,000,000; 19,900 is more than 2 % of 980,100."""
     ours, theirs = _sides(build, theirs={"device_work_ns": work_ns})
     assert differs == bool(mismatches_of(ours, theirs, frozenset()))
 
@@ -57,6 +57,35 @@ def test_a_capture_that_is_doubtful_needs_leave_even_beside_one_as_doubtful(buil
     expected = Mismatch("quality", "steps-inferred", "steps-inferred" if both else "no doubt", False)
     assert (expected,) == mismatches_of(ours, theirs, frozenset())
     assert mismatches_of(ours, theirs, frozenset({"quality"}))[0].allowed
+
+
+@pytest.mark.parametrize(
+    ("theirs", "is_same"),
+    [
+        ({"positions": (1, 2)}, False),
+        ({"positions": (2, 3)}, True),  # a block in common
+        ({"positions": (2, 3), "call": "another"}, False),
+        ({"positions": (2, 3), "call": ""}, False),
+    ],
+)
+def test_runs_are_the_same_recording_by_call_and_position(build, theirs, is_same):
+    """Equal times alone say nothing: the simulator repeats itself."""
+    ours = build.a_side([1], [2], positions=(0, 3))
+    assert is_same == is_same_recording(ours, build.a_side([1], [2], **theirs))
+
+
+def test_captures_are_the_same_recording_by_their_times(build):
+    """A baseline that was saved from a capture, and the capture."""
+    one, same, other = (build.a_side(steps, call="", fields={"tracer": "nsys"}) for steps in ([1, 2], [1, 2], [1, 3]))
+    assert is_same_recording(one, same)
+    assert not is_same_recording(one, other)
+
+
+def test_values_that_look_alike_are_told_apart():
+    """A number and its text, an empty text."""
+    assert "2 against '2'" == Mismatch("cpu_count", 2, "2", False).text
+    assert "'' against 'x'" == Mismatch("os", "", "x", False).text
+    assert "none against x" == Mismatch("fault", None, "x", False).text
 
 
 def test_the_names_that_may_be_allowed_are_those_of_the_fields(build):

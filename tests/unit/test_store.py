@@ -38,6 +38,16 @@ def test_a_folder_that_exists_is_not_taken(tmp_path, finished_run):
     assert [finished_run.id, f"{finished_run.id}-2"] == [first.name, second.name]
 
 
+def test_a_run_of_more_blocks_than_can_be_compared_is_refused(tmp_path, finished_run, monkeypatch):
+    """Two blocks where one is the most."""
+    (folder,) = store.create(tmp_path, [finished_run])
+    for block in finished_run.blocks:
+        store.add_block(folder, block)
+    monkeypatch.setattr(store, "MAX_BLOCKS", 1)
+    with pytest.raises(InputError, match="has 2 blocks, at most 1 are read"):
+        store.load(folder)
+
+
 def test_a_block_is_not_written_over(tmp_path, finished_run):
     """Two writers of one folder cannot mix their blocks."""
     (folder,) = store.create(tmp_path, [finished_run])

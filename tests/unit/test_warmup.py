@@ -68,6 +68,19 @@ def test_chance_finds_a_change_of_level_rarely():
     assert sum(more > 0 for more in found) <= 3
 
 
+def test_steps_that_wander_have_no_warm_up():
+    """AR(1) of 0.9: long-run errors count, not those of independent steps. Of 100 series at most 10 are shortened."""
+    draw = np.random.default_rng(7)
+    found = 0
+    for _ in range(100):
+        level, steps = 0.0, []
+        for shock in draw.normal(0, 1, 300):
+            level = 0.9 * level + shock
+            steps.append(round(1_000_000 + 5_000 * level))
+        found += warm_up_of(np.array(steps[100:])) > 0
+    assert found <= 10
+
+
 def test_a_host_that_is_slow_in_some_blocks_is_no_warm_up():
     """The first 50 steps of two of five blocks are slow: the median over the blocks, step by step, is level."""
     level = _steps((200, 1_000_000))
