@@ -184,6 +184,8 @@ def test_tokens_that_differ_end_with_exit_5_before_any_talk_of_speed(run_cli):
     assert 5 == done.exit_code
     assert "the values of outputs differ at step 7" in done.stderr
     assert "step, mean" not in done.stdout
+    assert "not comparable" not in done.stdout  # they are, and one of them is wrong
+    assert "Times are not compared" in done.stdout
     got = _document(run_cli("compare", *sides, "--json"))
     assert (None, False, None) == (got["verdict"], got["tokens_equal"], got["ratio"])
 

@@ -1,7 +1,7 @@
 # ruff: noqa: SIM300 - the expected value stands first
 """fdprof.analysis.run_times on logs of two or three steps made by hand."""
 
-from fdprof.analysis.run_times import COUNTED, OVERRUN, WARMUP, run_times_of
+from fdprof.analysis.run_times import COUNTED, OVERRUN, WARMUP, counted_windows, run_times_of
 from fdprof.model import CallKind
 
 WAIT, COPY, BLOCKING = CallKind.WAIT, CallKind.COPY, CallKind.BLOCKING_COPY
@@ -108,3 +108,9 @@ def test_stale_reads_fall_on_the_step_of_the_read(build):
     reads = [(0, 0, 0, 3, 0, 0, 0), (1, 0, 0, 1, 2, 0, 0), (1, 0, 1, 0, 1, 0, 0), (2, 1, 0, 2, 0, 1, 0)]
     got = run_times_of(build.a_run(build.a_block(build.a_log([0, 10, 20], 30, reads=reads))))
     assert [0, 2, 0] == got.reads_stale.tolist()
+
+
+def test_counted_windows_leave_out_warm_up_and_overrun(build):
+    """Steps at 0, 10, 25, 45 and 70 to 100: one of warm-up, two counted, two of overrun."""
+    block = build.a_block(build.a_log([0, 10, 25, 45, 70], 100), warmup=1, steps=2)
+    assert [15, 20] == counted_windows(block).tolist()
