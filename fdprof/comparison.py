@@ -16,6 +16,9 @@ Field = str | int | float | bool | None
 
 NO_TRACER = "none"
 
+STATISTICS = ("mean", "p50", "p90", "p99")
+"""Of the step times, that ratios are given of."""
+
 
 class Verdict(Enum):
     """What a comparison comes to."""
@@ -51,7 +54,6 @@ class TokenStream:
     """
 
     decided_by: Mapping[str, Field]
-
     groups: tuple[str, ...]
     group: IntColumn  # index into `groups`
     value_step: IntColumn
@@ -100,6 +102,14 @@ class Side:
     @property
     def is_capture(self) -> bool:
         return self.fields.get("tracer") != NO_TRACER
+
+    def is_of_the_call_of(self, other: "Side") -> bool:
+        """Return whether one call recorded both, so that they shared the machine's state."""
+        return bool(self.call) and self.call == other.call
+
+    def shares_blocks_with(self, other: "Side") -> bool:
+        """Return whether a block of the one call is on both sides."""
+        return self.is_of_the_call_of(other) and not set(self.positions).isdisjoint(other.positions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,17 +177,26 @@ class Bridge:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Blocked time, mean ns a step, of baseline and candidate, and what became of it (None: not to be said).
-
-    `removed_ns`: how much less the host is blocked in all, below 0 if more.  `moved_ns`: what left the copies and is
-    found in the fences again.
-    """
+    """Blocked time, mean ns a step, of baseline and candidate, and what became of it (None: not to be said)."""
 
     change: WaitChange | None
-    removed_ns: float
-    moved_ns: float
     copy_ns: tuple[float, float]
     fence_ns: tuple[float, float]
+
+    @property
+    def left_copies_ns(self) -> float:
+        """How much less the host is blocked in copies; below 0 if more."""
+        return self.copy_ns[0] - self.copy_ns[1]
+
+    @property
+    def removed_ns(self) -> float:
+        """How much less the host is blocked in all; below 0 if more."""
+        return self.left_copies_ns + self.fence_ns[0] - self.fence_ns[1]
+
+    @property
+    def moved_ns(self) -> float:
+        """What left the copies and is found in the fences again."""
+        return max(min(self.left_copies_ns, self.fence_ns[1] - self.fence_ns[0]), 0.0)
 
 
 @dataclass(frozen=True, slots=True)

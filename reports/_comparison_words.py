@@ -7,7 +7,7 @@ from fdprof.reports.protocol import ComparisonResult
 
 from fdprof import units
 from fdprof.analysis.results import RunResult
-from fdprof.comparison import Comparison, Estimate, Judgement, Mismatch, Moved, Spread, Verdict, WaitChange
+from fdprof.comparison import STATISTICS, Comparison, Estimate, Judgement, Mismatch, Moved, Spread, Verdict, WaitChange
 
 Row = tuple[str, ...]
 
@@ -17,7 +17,6 @@ _VERDICTS = {
     Verdict.SAME: "{1} takes the same time as {0}",
     Verdict.INCONCLUSIVE: "{1} against {0} is inconclusive",
 }
-STATISTICS = ("mean", "p50", "p90", "p99")
 
 
 def sentences(result: ComparisonResult) -> list[str]:

@@ -9,7 +9,7 @@ from fdprof.reports.protocol import Analyses, ComparisonResult, Reportable
 
 from fdprof.analysis.capture_result import CaptureResult
 from fdprof.analysis.results import HazardResult, RunResult
-from fdprof.comparison import Comparison, Side
+from fdprof.comparison import STATISTICS, Comparison, Side
 from fdprof.finding import Finding
 from fdprof.model import Summary
 
@@ -196,7 +196,7 @@ def _comparison(result: ComparisonResult) -> dict[str, Any]:
 def _estimates(comparison: Comparison) -> dict[str, Any]:
     """Return each ratio and its interval: `ratio` of the means, `ratio_p50` and so on."""
     found: dict[str, Any] = {}
-    for name in ("mean", "p50", "p90", "p99"):
+    for name in STATISTICS:
         key = "ratio" if name == "mean" else f"ratio_{name}"
         estimate = comparison.ratios.get(name)
         found[key] = None if estimate is None else estimate.value

@@ -1,5 +1,6 @@
 """From one mean step to another: where each nanosecond went, and whether a wait was removed or only moved."""
 
+from dataclasses import replace
 from fractions import Fraction
 from math import floor
 
@@ -38,17 +39,20 @@ def moved_of(baseline: Side, candidate: Side, judgement: Judgement) -> Moved:
     `moved`: blocked time left the copies, at least half of it is found in the fences again, and nothing was removed.
     """
     ours, theirs = len(baseline.steps_ns), len(candidate.steps_ns)
-    copy = baseline.blocked.copy_ns / ours, candidate.blocked.copy_ns / theirs
-    fence = baseline.blocked.fence_ns / ours, candidate.blocked.fence_ns / theirs
-    left, found_again = copy[0] - copy[1], fence[1] - fence[0]
-    worth = _WORTH * float(baseline.steps_ns.mean())
-    change: WaitChange | None = WaitChange.NEITHER
-    if left >= worth or abs(left - found_again) >= worth:
-        is_moved = left >= worth and found_again >= left / 2
-        if judgement.verdict is Verdict.INCONCLUSIVE:
-            change = None
-        elif judgement.verdict is Verdict.FASTER and left - found_again >= worth:
-            change = WaitChange.REMOVED
-        elif is_moved:
-            change = WaitChange.MOVED
-    return Moved(change, left - found_again, max(min(left, found_again), 0.0), copy, fence)
+    moved = Moved(
+        None,
+        copy_ns=(baseline.blocked.copy_ns / ours, candidate.blocked.copy_ns / theirs),
+        fence_ns=(baseline.blocked.fence_ns / ours, candidate.blocked.fence_ns / theirs),
+    )
+    return replace(moved, change=_change(moved, judgement.verdict, _WORTH * float(baseline.steps_ns.mean())))
+
+
+def _change(moved: Moved, verdict: Verdict, worth_ns: float) -> WaitChange | None:
+    left_copies = moved.left_copies_ns >= worth_ns
+    if not left_copies and abs(moved.removed_ns) < worth_ns:
+        return WaitChange.NEITHER
+    if verdict is Verdict.INCONCLUSIVE:
+        return None
+    if verdict is Verdict.FASTER and moved.removed_ns >= worth_ns:
+        return WaitChange.REMOVED
+    return WaitChange.MOVED if left_copies and moved.moved_ns >= moved.left_copies_ns / 2 else WaitChange.NEITHER

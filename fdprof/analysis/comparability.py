@@ -48,7 +48,7 @@ def _differs(name: str, baseline: Side, candidate: Side) -> bool:
     if name not in _TOLERANCES or not isinstance(ours, int) or not isinstance(theirs, int):
         return ours != theirs
     # Modes of one call were asked for the same work; what they make of it is what is compared.
-    if baseline.call and baseline.call == candidate.call:
+    if baseline.is_of_the_call_of(candidate):
         return False
     return abs(ours - theirs) > _TOLERANCES[name] * max(ours, theirs)
 
@@ -58,9 +58,9 @@ def is_same_recording(baseline: Side, candidate: Side) -> bool:
 
     Runs by the call and their places in it; captures, which have neither, by step times that are equal to the ns.
     """
-    if baseline.call or candidate.call:
-        return baseline.call == candidate.call and bool(set(baseline.positions) & set(candidate.positions))
-    return baseline.is_capture and candidate.is_capture and np.array_equal(baseline.steps_ns, candidate.steps_ns)
+    if baseline.is_capture and candidate.is_capture:
+        return np.array_equal(baseline.steps_ns, candidate.steps_ns)
+    return baseline.shares_blocks_with(candidate)
 
 
 def known_fields(*sides: Side) -> set[str]:

@@ -10,9 +10,8 @@ from fdprof.analysis.clocks import clock_notes
 from fdprof.analysis.comparability import mismatches_of, unknown_of
 from fdprof.analysis.gates import gates_of
 from fdprof.analysis.resampling import ratio_of_quantiles
-from fdprof.analysis.results import result_of
 from fdprof.analysis.same_tokens import tokens_equal
-from fdprof.analysis.sides import evened, settled, side_of_run
+from fdprof.analysis.sides import sides_of_runs
 from fdprof.analysis.spread import spread_of
 from fdprof.analysis.verdict import APART, judge, units_of, with_interval
 from fdprof.comparison import Comparison, Estimate, Judgement, Policy, Side
@@ -71,12 +70,8 @@ def _statistics(units: Sequence[IntColumn]) -> dict[str, float]:
 
 def compare_runs(baseline: Run, candidate: Run, policy: Policy | None = None) -> Comparison:
     """Return the comparison of two runs, each with the warm-up of its blocks left out."""
-    runs = baseline, candidate
-    if baseline.call and baseline.call == candidate.call:
-        runs = evened(runs)
-    later = [settled(run) for run in runs]
-    sides = [side_of_run(result_of(run), left_out) for run, left_out in later]
-    return compare(sides[0], sides[1], Policy() if policy is None else policy)
+    (ours, _), (theirs, _) = sides_of_runs([baseline, candidate])
+    return compare(ours, theirs, Policy() if policy is None else policy)
 
 
 def _ratios(baseline: Side, candidate: Side, judgement: Judgement) -> Mapping[str, Estimate]:

@@ -1,10 +1,10 @@
 """Ratios of step times with bootstrap intervals.  What is resampled are blocks: neighbouring steps are alike.
 
 The interval is the percentile interval of Efron and Tibshirani, expanded for small samples as in Hesterberg, "What
-Teachers Should Know About the Bootstrap" (The American Statistician 69, 2015): without that ten blocks cover in 87 to
-91 of 100 trials instead of 95.  Of means it is then widened, where need be, to Student's interval of the same blocks:
-where noise comes in lumps (bursts, a clock of two speeds) percentiles of ten blocks still cover in 88 to 92 only
-(docs/measurements.md).
+Teachers Should Know About the Bootstrap" (The American Statistician 69, 2015): without that ten blocks cover in 83 to
+92 of 100 trials instead of 95.  Of means it is then widened, where need be, to Student's interval of the same blocks:
+where noise comes in lumps (bursts, a clock of two speeds) percentiles of ten blocks still cover in 90 only
+(benchmarks/results/compare-2026-11-30/interval_kinds.json).
 """
 
 from collections.abc import Callable, Sequence

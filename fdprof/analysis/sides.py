@@ -11,7 +11,7 @@ from fdprof.analysis.capture_result import CaptureResult
 from fdprof.analysis.facts import Facts
 from fdprof.analysis.idle import CAUSE_NAMES, HOST_PREFIX
 from fdprof.analysis.intervals import covered
-from fdprof.analysis.results import RunResult
+from fdprof.analysis.results import RunResult, result_of
 from fdprof.analysis.run_times import COUNTED, counted_windows
 from fdprof.analysis.warmup import warm_up_of
 from fdprof.capture import COPY_KINDS, NONE, ApiKind
@@ -61,11 +61,20 @@ def settled(run: Run) -> tuple[Run, int]:
     return replace(run, blocks=tuple(later)), more
 
 
-def evened(runs: tuple[Run, Run]) -> tuple[Run, Run]:
-    """Return the runs of one call with as many blocks each: Ctrl-C may leave one of them a block more."""
+def sides_of_runs(runs: Sequence[Run]) -> list[tuple[Side, RunResult]]:
+    """Return the side of each run with the result it comes from, the warm-up of its blocks left out.
+
+    Those of one call get as many blocks each: Ctrl-C may leave one of them a block more.
+    """
     fewest = min(len(run.blocks) for run in runs)
-    baseline, candidate = (replace(run, blocks=run.blocks[:fewest]) for run in runs)
-    return baseline, candidate
+    if len({run.call for run in runs}) == 1 and runs[0].call:
+        runs = [replace(run, blocks=run.blocks[:fewest]) for run in runs]
+    found = []
+    for run in runs:
+        later, left_out = settled(run)
+        result = result_of(later)
+        found.append((side_of_run(result, left_out), result))
+    return found
 
 
 def side_of_run(result: RunResult, left_out: int) -> Side:

@@ -11,7 +11,8 @@ from fdprof.model import IntColumn
 from fdprof.units import counted, percent, ratio
 
 MIN_UNITS = 6
-"""Fewer blocks a side give no verdict: below six the intervals are too narrow (docs/measurements.md)."""
+"""Fewer blocks a side give no verdict: of four the bootstrap, on which percentiles rest alone, covers in 85 to 95 of
+100 trials, of five in 88 to 94 (benchmarks/results/compare-2026-11-30/interval_kinds.json)."""
 
 APART = 0.035
 """What two recordings of one loop may differ by without a cause, beside their intervals.
@@ -42,9 +43,11 @@ def units_of(baseline: Side, candidate: Side) -> tuple[Units, Units, bool]:
 
 def is_interleaved(baseline: Side, candidate: Side) -> bool:
     """Return whether one call ran the blocks of both sides in turn."""
-    one_call = bool(baseline.call) and baseline.call == candidate.call
-    positions = set(baseline.positions), set(candidate.positions)
-    return one_call and len(baseline.windows_ns) == len(candidate.windows_ns) and not positions[0] & positions[1]
+    return (
+        baseline.is_of_the_call_of(candidate)
+        and not baseline.shares_blocks_with(candidate)
+        and len(baseline.windows_ns) == len(candidate.windows_ns)
+    )
 
 
 def judge(baseline: Side, candidate: Side, same_within: float) -> Judgement:

@@ -12,8 +12,8 @@ from fdprof.model import IntColumn
 _MIN_STEPS = 20
 
 _SIGNIFICANT = 4.5
-"""In long-run standard errors.  Some hundred positions are tried, of which chance takes one beyond 4.5 in about a
-thousand series of independent steps."""
+"""In long-run standard errors.  Some hundred positions are tried, of which chance takes one beyond 4.5 in one of 4,000
+series of 200 independent steps (benchmarks/results/compare-2026-11-30/interval_kinds.json)."""
 
 _CLIPPED_AT = 10.0
 """Robust standard deviations a step counts for at most: one stall of the machine is no change of level."""

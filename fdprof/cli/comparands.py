@@ -52,21 +52,11 @@ def named(name: str) -> Named:
     raise UsageError(f"{name!r} is no mode, and there is no such file or folder", hint)
 
 
-def of_run(run: "Run") -> Comparand:
-    """Return the side of a run, its warm-up left out."""
-    from fdprof.analysis.results import result_of
-    from fdprof.analysis.sides import settled, side_of_run
-
-    later, left_out = settled(run)
-    result = result_of(later)
-    return Comparand(side_of_run(result, left_out), result)
-
-
 def of_runs(runs: Sequence["Run"]) -> list[Comparand]:
-    """Return the sides of the runs of one call, with as many blocks each."""
-    from fdprof.analysis.sides import evened
+    """Return the sides of runs."""
+    from fdprof.analysis.sides import sides_of_runs
 
-    return [of_run(run) for run in (evened((runs[0], runs[1])) if len(runs) == 2 else runs)]
+    return [Comparand(side, result) for side, result in sides_of_runs(runs)]
 
 
 def of_path(path: Path, step_range: re.Pattern[str] | None, progress: "Progress") -> Comparand:
@@ -76,7 +66,7 @@ def of_path(path: Path, step_range: re.Pattern[str] | None, progress: "Progress"
     if not path.exists():
         raise InputError(f"{path} does not exist", "save one: fdprof compare MODE --save-baseline FILE")
     if path.is_dir() and store.is_run(path):
-        return of_run(store.load_one(path, "compare its sides again with fdprof compare"))
+        return of_runs([store.load_one(path, "compare its sides again with fdprof compare")])[0]
     if path.is_file():
         try:
             with path.open("rb") as file:

@@ -123,6 +123,7 @@ def command_for(params_type: type[LoopParams]) -> Callable[..., None]:
         found = {at: of_path(each.path, pattern, progress) for at, each in enumerate(given) if each.path is not None}
         modes = [each.name for each in given if each.path is None]
         _check_used(ctx, given, list(found.values()), [*options, *_RECORDING] if not modes else [])
+        _check_different(given, list(found.values()))
         check_allowed(policy, [entry.side for entry in found.values()])
 
         recording, done = None, []
@@ -241,8 +242,7 @@ _AGAINST_ITSELF = "a recording equals itself; for an A/A check give one mode twi
 def _check_used(
     ctx: typer.Context, given: Sequence[Named], loaded: Sequence[Comparand], recording: Sequence[str]
 ) -> None:
-    """Raise UsageError for an option that would change nothing, and for one recording on both sides."""
-    from fdprof.analysis.comparability import is_same_recording
+    """Raise UsageError for an option that would change nothing."""
 
     def refuse(names: Sequence[str], why: str) -> None:
         for name in names:
@@ -259,6 +259,12 @@ def _check_used(
         refuse(["same_within", "allow", "fail_if", "max_ratio", "max_p99_ratio", "precision"], "nothing is compared")
         if any(entry.result is None for entry in loaded):
             raise UsageError(f"{printable(given[0].name)} is a baseline already", "give a mode, a run or a capture")
-    if len(loaded) == 2 and is_same_recording(*(entry.side for entry in loaded)):
+
+
+def _check_different(given: Sequence[Named], loaded: Sequence[Comparand]) -> None:
+    """Raise UsageError where one recording, or a copy of it, is on both sides."""
+    from fdprof.analysis.comparability import is_same_recording
+
+    if len(loaded) == 2 and is_same_recording(loaded[0].side, loaded[1].side):
         names = " and ".join(printable(each.name) for each in given)
         raise UsageError(f"both sides are the same recording: {names}", _AGAINST_ITSELF)

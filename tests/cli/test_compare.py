@@ -550,3 +550,37 @@ def test_a_name_that_no_path_can_have_is_an_input_that_cannot_be_used(run_cli, c
     assert 4 == done.exit_code
     assert "Traceback" not in done.stderr
     assert "too long" in done.stderr
+
+
+def test_the_lines_about_noise_say_what_the_document_says(run_cli):
+    """Times that vary: intervals, A/A check, autocorrelation and outliers in words, by the numbers of --json."""
+    varying = ("--device-times", "lognormal:0.9", "--host-times", "normal:0.2", "--blocks", "8", "-o", "text.txt")
+    got = _document(run_cli("compare", "sync", "async", "--json", *varying, *SMALL))
+    text = " ".join(Path("text.txt").read_text().split())
+    ours, theirs = got["spreads"]
+    assert "intervals: 8 blocks a side, interleaved, resampled in pairs" in text
+    assert f"neighbouring pairs of blocks differ by {100 * (got['self_check_ratio'] - 1):.1f} %" in text
+    assert f"a ratio of {got['detectable_ratio']:.3f} would be found" in text
+    assert f"autocorrelation {ours['autocorrelation']:.2f} and {theirs['autocorrelation']:.2f}" in text
+    assert f"vary {ours['block_variance']:.1f} and {theirs['block_variance']:.1f} times as much" in text
+    assert ours["mild"] > 0  # a long tail has outliers
+    assert f"sync {ours['mild']} of 240 steps, {ours['severe']} of them severe" in text
+    assert f"async {theirs['mild']} of 240 steps, {theirs['severe']} of them severe" in text
+    assert "efficiency {:.1%} {:.1%}".format(*got["efficiencies"]).replace("%", " %") in text
+
+
+def test_names_that_mean_something_to_markdown_are_shown_as_they_are(run_cli):
+    """A file's name is the label of its side, and could hold markup."""
+    for name, source in (("a|<b>*_`.json", "torch_cpu"), ("c.json", "torch_next")):
+        Path(name).write_bytes(gzip.decompress((DATA / f"{source}.kineto.json.gz").read_bytes()))
+    run_cli("compare", "a|<b>*_`.json", "c.json", "-o", "page.md")
+    page = Path("page.md").read_text()
+    assert "a\\|\\<b\\>\\*\\_\\`.json" in page
+    assert "<b>" not in page
+
+
+def test_every_field_of_a_run_may_be_allowed(run_cli):
+    """--allow knows what is compared, also before there is a side to ask."""
+    fields = _document(run_cli("compare", "sync", "async", "--json", *SMALL))["baseline"]["fields"]
+    allowed = [word for name in fields for word in ("--allow", name)]
+    assert 0 == run_cli("compare", "sync", "async", *allowed, *SMALL).exit_code
