@@ -163,6 +163,18 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
+class Inflation:
+    """How much longer a step is under the tracer than without it: ratio of mean steps, and its 95 % interval.
+
+    `how` says in words what was held against what.
+    """
+
+    ratio: float
+    interval: tuple[float, float] | None  # None: too few runs for one
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
 class Capture:
     """One or more processes as a tracer saw them.  `limits` says what the file cannot tell, or lost."""
 
@@ -182,6 +194,7 @@ class Capture:
     untimed_copies: Table | None = None  # instead of device rows, of which copies then have none
     time_error_ns: int = 0  # how far a time may be off by the format's own rounding
     rows: int = 0  # rows of the file that were read
+    inflation: Inflation | None = None  # None: not measured
     limits: tuple[str, ...] = field(default=())
 
     @property

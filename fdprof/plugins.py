@@ -1,4 +1,4 @@
-"""Finds modes, scenarios, backends, reports, faults and importers by their file names; imports one when it is used."""
+"""Finds modes, scenarios, backends and the other plugins by their file names; imports one when it is used."""
 
 import difflib
 import importlib
@@ -21,6 +21,7 @@ _PROVIDES = {
     "reports": "REPORT",
     "faults": "FAULT",
     "importers": "IMPORTER",
+    "tracers": "TRACER",
 }
 # How a file name is shown: modes and faults use hyphens as on the command line, the others keep their underscores.
 _HYPHENS = frozenset({"modes", "faults"})
@@ -34,7 +35,7 @@ def names(kind: str) -> list[str]:
 
 
 def load(kind: str, name: str, others: tuple[str, ...] = ()) -> Any:
-    """Return what the plugin file provides (MODE, SCENARIO, BACKEND, REPORT, FAULT or IMPORTER).
+    """Return what the plugin file provides (MODE, SCENARIO, BACKEND, REPORT, FAULT, IMPORTER or TRACER).
 
     A scenario may also be named by the path of a user's own file.  `others` are names that the caller takes besides
     files.  UsageError with the nearest name when there is no such file; FdprofError when the file does not provide it.
