@@ -2,10 +2,9 @@
 
 It must not run kernels, and a failing build must never end the process.  One folder of the cache holds one build,
 named by a hash of all that shapes it: the source bytes, Paddle's and Python's version, CUDA or not, and the GPU
-architectures.  A build appears there whole or not at all, however many processes build and whichever is killed.
+architectures.
 """
 
-import fcntl
 import hashlib
 import importlib.machinery
 import importlib.util
@@ -18,20 +17,19 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from fdprof.ops.cache import build_once, cache_folder, whole
+from fdprof.ops.toolkit import cuda_home
 
 from fdprof.errors import EnvironmentMissing
 
 MODULE_NAME = "fdprof_ops"
 """The name in PYBIND11_MODULE, which the file must carry too."""
 
-CACHE_VARIABLE = "FDPROF_CACHE_DIR"
 BUILD_CUDA_VARIABLE = "FDPROF_BUILD_CUDA"
 ARCHS_VARIABLE = "FDPROF_CUDA_ARCHS"
 
@@ -40,7 +38,6 @@ BUILD_TIMEOUT_S = 900.0
 
 _SOURCE_FOLDER = Path(__file__).parent / "csrc"
 _LIBRARY = f"{MODULE_NAME}.so"
-_MANIFEST = "build.json"
 _SHOWN_LINES = 15
 
 # Runs in a child process, because Paddle's load() ends the process on some failures, prints, and imports what it built.
@@ -63,18 +60,6 @@ class Target:
     @property
     def for_cuda(self) -> bool:
         return bool(self.cuda_archs)
-
-
-def cache_folder() -> Path:
-    """Return the folder of all builds: $FDPROF_CACHE_DIR, or fdprof below $XDG_CACHE_HOME or ~/.cache."""
-    chosen = os.environ.get(CACHE_VARIABLE)
-    if chosen:
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME")
-    try:
-        return (Path(base) if base else Path.home() / ".cache") / "fdprof"
-    except RuntimeError as error:
-        raise EnvironmentMissing(f"no folder for the built ops: {error}", f"set {CACHE_VARIABLE}") from error
 
 
 def current_target() -> Target:
@@ -124,13 +109,7 @@ def path_of_library(target: Target) -> Path:
 
 def built_library(target: Target) -> Path | None:
     """Return the target's library if it is in the cache, whole; None otherwise."""
-    library = path_of_library(target)
-    try:
-        manifest = json.loads((library.parent / _MANIFEST).read_text(encoding="utf-8"))
-        is_whole = library.stat().st_size == manifest["size_bytes"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return library if is_whole else None
+    return whole(path_of_library(target))
 
 
 def build(target: Target, *, verbose: bool = False, timeout_s: float = BUILD_TIMEOUT_S) -> Path:
@@ -142,30 +121,9 @@ def build(target: Target, *, verbose: bool = False, timeout_s: float = BUILD_TIM
     if library is not None:
         return library
     _require_compilers(target)
-    final = path_of_library(target).parent
-    try:
-        final.parent.mkdir(parents=True, exist_ok=True)
-        with _lock(final.parent / f"{final.name}.lock", timeout_s):
-            library = built_library(target)  # another process may have built it while this one waited
-            if library is not None:
-                return library
-            # Whoever left these was killed: this process holds the lock.
-            for left in (*final.parent.glob(f".{final.name}-*"), final):
-                shutil.rmtree(left, ignore_errors=True)
-            staging = Path(tempfile.mkdtemp(prefix=f".{final.name}-", dir=final.parent))
-            try:
-                _compile(target, staging / _LIBRARY, verbose, timeout_s)
-                manifest = {"size_bytes": (staging / _LIBRARY).stat().st_size, **asdict(target)}
-                (staging / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
-                staging.rename(final)
-            finally:
-                shutil.rmtree(staging, ignore_errors=True)
-    except OSError as error:
-        raise EnvironmentMissing(
-            f"the ops cannot be built into the cache {final.parent}: {error}",
-            f"make the folder writable, or set {CACHE_VARIABLE} to one that is",
-        ) from error
-    return final / _LIBRARY
+    return build_once(
+        path_of_library(target), lambda into: _compile(target, into, verbose, timeout_s), asdict(target), timeout_s
+    )
 
 
 def import_library(library: Path) -> ModuleType:
@@ -225,7 +183,7 @@ def _flags(target: Target) -> dict[str, list[str]]:
 
 def _cuda_includes() -> list[str]:
     """Return the toolkit's header folders for g++, which nvcc would know: since CUDA 13 Thrust lies apart, in cccl."""
-    home = _cuda_home()
+    home = cuda_home()
     folders = [home / "include", home / "include" / "cccl"] if home else []
     return [str(folder) for folder in folders if folder.is_dir()]
 
@@ -233,46 +191,11 @@ def _cuda_includes() -> list[str]:
 def _require_compilers(target: Target) -> None:
     if not any(shutil.which(name) for name in ("g++", "c++")):
         raise EnvironmentMissing("the ops need a C++ compiler, and there is no g++", "install g++ 8 or newer")
-    if target.for_cuda and _cuda_home() is None:
+    if target.for_cuda and cuda_home() is None:
         raise EnvironmentMissing(
             "the ops need nvcc and the CUDA headers for a Paddle built for CUDA, and there are none",
             "install the CUDA toolkit, or set CUDA_HOME to it",
         )
-
-
-def _cuda_home() -> Path | None:
-    """Return the CUDA toolkit's folder: a guess only counts if both nvcc and the headers are there.
-
-    Paddle takes the folder above the first nvcc on PATH, which has no headers if that nvcc is a wrapper script.
-    """
-    guesses = [Path(home) for home in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH")) if home]
-    on_path = shutil.which("nvcc")
-    if on_path:
-        guesses += [Path(on_path).parent.parent, Path(on_path).resolve().parent.parent]
-    guesses.append(Path("/usr/local/cuda"))
-    for home in guesses:
-        if (home / "bin/nvcc").exists() and (home / "include/cuda_runtime.h").exists():
-            return home
-    return None
-
-
-@contextmanager
-def _lock(path: Path, timeout_s: float) -> Iterator[None]:
-    """Hold the lock file; the system drops the lock of a killed process."""
-    deadline = time.monotonic() + timeout_s
-    with path.open("w") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError as error:
-                if time.monotonic() > deadline:
-                    raise EnvironmentMissing(
-                        f"another process has been building the ops for {timeout_s:g} s (lock {path})",
-                        "wait for it, or end it",
-                    ) from error
-            time.sleep(0.1)
-        yield
 
 
 def _compile(target: Target, into: Path, verbose: bool, timeout_s: float) -> None:
@@ -298,7 +221,7 @@ def _compile(target: Target, into: Path, verbose: bool, timeout_s: float) -> Non
 
 def _run_child(command: list[str], folder: str, verbose: bool, timeout_s: float) -> str:
     """Return the last lines the command wrote; raise EnvironmentMissing with them if it failed."""
-    home = _cuda_home()
+    home = cuda_home()
     environment = {
         "GLOG_minloglevel": "2",  # Paddle's warnings about the card are doctor's business
         **os.environ,

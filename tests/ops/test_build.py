@@ -13,6 +13,7 @@ from fdprof.errors import EnvironmentMissing
 paddle = pytest.importorskip("paddle", reason="the ops need Paddle, which is not installed")
 
 from fdprof.ops import build  # noqa: E402  after the skip
+from fdprof.ops.cache import CACHE_VARIABLE  # noqa: E402
 
 WAIT_S = 600
 
@@ -21,7 +22,7 @@ WAIT_S = 600
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache."""
     folder = tmp_path / "a cache"  # the blank is on purpose: Paddle's build cannot take one
-    monkeypatch.setenv(build.CACHE_VARIABLE, str(folder))
+    monkeypatch.setenv(CACHE_VARIABLE, str(folder))
     return folder
 
 
@@ -75,10 +76,10 @@ def test_a_half_built_folder_is_not_used(cache: Path) -> None:
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message has the folder, the hint the variable that moves it."""
     (tmp_path / "file").write_text("not a folder")
-    monkeypatch.setenv(build.CACHE_VARIABLE, str(tmp_path / "file" / "cache"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "file" / "cache"))
     with pytest.raises(EnvironmentMissing, match=r"cannot be built into the cache .*file/cache") as caught:
         build.build(build.current_target())
-    assert build.CACHE_VARIABLE in str(caught.value.hint)
+    assert CACHE_VARIABLE in str(caught.value.hint)
 
 
 def test_a_failed_build_shows_what_the_compiler_said(
