@@ -80,3 +80,22 @@ def by_start(columns: Mapping[str, npt.NDArray[Any]]) -> tuple[dict[str, npt.NDA
     if ((start[1:] == start[:-1]) & (end[1:] > end[:-1])).any():
         order = order[np.lexsort((-end.astype(np.int64), start))]
     return {name: column[order] for name, column in columns.items()}, order.astype(np.int64)
+
+
+def latest_before(
+    process: IntColumn, event: IntColumn, time: IntColumn, of_process: IntColumn, of_event: IntColumn, before: IntColumn
+) -> IntColumn:
+    """Return for each wait the row of the latest record of the same event of its process before it, -1 for none."""
+    if not len(event) or not len(of_event):
+        return np.full(len(of_event), NONE, dtype=np.int64)
+    pairs = np.concatenate((np.stack((process, event)), np.stack((of_process, of_event))), axis=1)
+    _, group = np.unique(pairs, axis=1, return_inverse=True)
+    group = group.reshape(-1)
+    mine, wanted = group[: len(event)], group[len(event) :]
+    order = np.lexsort((time, mine))
+    # Ranks in time make (group, time) one sortable number.
+    times = np.unique(np.concatenate((time, before)))
+    key = mine[order] * np.int64(len(times) + 1) + np.searchsorted(times, time[order])
+    at = np.searchsorted(key, wanted * np.int64(len(times) + 1) + np.searchsorted(times, before), side="left") - 1
+    row = order[np.maximum(at, 0)]
+    return np.where((at >= 0) & (mine[row] == wanted) & (of_event != NONE), row, NONE).astype(np.int64)

@@ -25,11 +25,18 @@ _WORD_BYTES = 4
 _COMMAND_OPTIONS = frozenset(
     {"scenario", "mode", "backend", "blocks", "fault", "audit", "disturb", "json", "output", "force", "runs", "save"}
     | {"baseline", "candidate", "help"}
-)
-
-_COMMAND_OPTIONS = frozenset(
-    {"scenario", "mode", "backend", "blocks", "fault", "audit", "disturb", "json", "output", "force", "runs", "save"}
-    | {"baseline", "candidate", "help"}
+    | {
+        "what",
+        "tracer",
+        "limit",
+        "graph_trace",
+        "capture_range",
+        "repeat",
+        "diagnose",
+        "step_range",
+        "measure_inflation",
+    }
+    | {"with_", "rounds"}
 )
 
 _USER_ERRORS = (

@@ -11,20 +11,18 @@ has finished, so that a later failure does not lose it.
 """
 
 import dataclasses
-import errno
-import itertools
 import math
 import shutil
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fdprof import folders
 from fdprof.comparison import Policy, Verdict
-from fdprof.documents import boolean, damage_in, entries, natural, number, read_json, require_file, text, write_json
+from fdprof.documents import boolean, damage_in, entries, natural, number, read_json, text, write_json
 from fdprof.errors import InputError, UsageError
 from fdprof.model import (
     CALLS,
@@ -53,6 +51,7 @@ from fdprof.model import (
     WrongValue,
 )
 from fdprof.params import MAX_BLOCKS
+from fdprof.parquet import read_table, write_table
 
 # History of the format.  1: first.  2: tables waits and journal with the tensors' names, fault and audited, and what a
 # group says beside its tensors; a folder of 1 is read as one without them.  3: digests of reads, states of the GPU, and
@@ -74,8 +73,6 @@ _COLUMNS_SINCE_3 = {"reads": "digest"}
 _MAY_BE_NONE = frozenset({("waits", "value_step"), ("waits", "group"), ("journal", "tensor")})
 """Columns whose -1 says that there is none."""
 
-_MAX_ROWS_A_BYTE = 4  # a row of any table has times of its own
-_CHECKED_FROM_ROWS = 100_000
 
 _RUN_FILE = "run.json"
 _POLICY_FILE = "policy.json"
@@ -102,13 +99,13 @@ def create(root: Path, runs: Sequence[Run], policy: Policy | None = None) -> tup
         if len(runs) > 1 and policy is not None:
             write_json(scratch / _POLICY_FILE, _policy_document(policy))
 
-    folder = _make_unused(root, name, fill)
+    folder = folders.make_unused(root, name, fill)
     return tuple(folder / place for place in places)
 
 
-def place_of(folders: Sequence[Path]) -> Path:
+def place_of(made: Sequence[Path]) -> Path:
     """Return the one folder that `create` made for these."""
-    return folders[0] if len(folders) == 1 else folders[0].parent
+    return made[0] if len(made) == 1 else made[0].parent
 
 
 def _unfinished(run: Run) -> Run:
@@ -116,53 +113,19 @@ def _unfinished(run: Run) -> Run:
     return replace(run, interrupted=True)
 
 
-def _make_unused(root: Path, name: str, fill: Callable[[Path], None]) -> Path:
-    for take in itertools.count(1):
-        folder = root / (name if take == 1 else f"{name}-{take}")
-        # Another process may take the name between this look and the rename, which then fails: try the next.
-        if not folder.exists() and _make(folder, fill):
-            return folder
-    raise AssertionError("unreachable")
-
-
-def _make(folder: Path, fill: Callable[[Path], None]) -> bool:
-    """Make a folder whole or not at all; return False when another process has made it meanwhile."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=".part-", dir=folder.parent))
-    except OSError as error:
-        raise _unwritable(folder, error) from error
-    is_made = False
-    try:
-        fill(scratch)
-        scratch.chmod(0o755)  # mkdtemp makes it private
-        scratch.rename(folder)
-        is_made = True
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise _unwritable(folder, error) from error
-    finally:  # also when Ctrl-C comes
-        if not is_made:
-            shutil.rmtree(scratch, ignore_errors=True)
-    return is_made
-
-
 def add_block(folder: Path, block: Block) -> None:
     """Add a finished block to a run's folder."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     log = block.log
     tables = {name: getattr(log, name).columns for name in _TABLES}
     tables["steps"] = {"start_ns": log.step_starts_ns, "end_ns": log.step_ends_ns}
 
     def fill(scratch: Path) -> None:
         for name, columns in tables.items():
-            pq.write_table(pa.table(dict(columns)), scratch / f"{name}.parquet")
+            write_table(scratch / f"{name}.parquet", columns)
         write_json(scratch / "block.json", _block_document(block))
 
     place = folder / f"block-{block.index:03d}"
-    if not _make(place, fill):
+    if not folders.make(place, fill):
         raise UsageError(f"{place} exists", "another process writes into this folder; choose another --runs")
 
 
@@ -179,7 +142,7 @@ def finish(folder: Path, run: Run) -> None:
     try:
         _write_run_file(folder, run)
     except OSError as error:
-        raise _unwritable(folder, error) from error
+        raise folders.unwritable(folder, error) from error
 
 
 def is_run(folder: Path) -> bool:
@@ -296,9 +259,12 @@ def _load_block(folder: Path, index: int, version: int, groups: int) -> Block:
         rows = {name: natural(document["rows"][name]) for name in (*kept, "steps")}
         tables = {name: Table.of_rows(_TABLES[name], []) for name in _TABLES}
         without = {} if version >= 3 else _COLUMNS_SINCE_3
-        tables |= {name: _read_table(folder / f"{name}.parquet", name, rows[name], without.get(name)) for name in kept}
+        tables |= {
+            name: read_table(folder / f"{name}.parquet", _TABLES[name], rows[name], _DAMAGED, without.get(name))
+            for name in kept
+        }
         tensor_names = document["tensor_names"] if version >= 2 else []
-        steps = _read_table(folder / "steps.parquet", "steps", rows["steps"])
+        steps = read_table(folder / "steps.parquet", _STEPS, rows["steps"], _DAMAGED)
         if (np.diff(steps["start_ns"]) <= 0).any() or (steps["end_ns"] < steps["start_ns"]).any():
             raise ValueError("steps do not follow one another")
         wrong = document["tokens"]["first_wrong"]
@@ -411,38 +377,6 @@ def gpu_state(entry: Any) -> GpuState:
     )
 
 
-def _read_table(path: Path, name: str, rows: int, without: str | None = None) -> Table:
-    """Return a table of a block; the column `without` is not in the file, and not observed."""
-    schema = _STEPS if name == "steps" else _TABLES[name]
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    require_file(path, _DAMAGED)
-    try:
-        # The count first: a few bytes of a run-length code may stand for any number of rows.
-        found = pq.read_metadata(path).num_rows
-        if found != rows:
-            raise InputError(f"{path} has {found} rows, block.json says {rows}", _DAMAGED)
-        if found > max(_CHECKED_FROM_ROWS, _MAX_ROWS_A_BYTE * path.stat().st_size):
-            raise InputError(f"{path} has more rows than its size allows: {found:,}", _DAMAGED)
-        table = pq.read_table(path)
-        there = [column for column in schema if column != without]
-        for column in there:
-            if not pa.types.is_integer(table[column].type) or table[column].null_count:
-                raise InputError(f"{path}: column {column} is not all integers", _DAMAGED)
-        columns = {column: table[column].to_numpy() for column in there}
-        if without is not None:
-            columns[without] = np.full(rows, -1)
-        for column, dtype in schema.items():
-            low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-            values = columns[column]
-            if len(values) and not low <= int(values.min()) <= int(values.max()) <= high:
-                raise InputError(f"{path}: column {column} has numbers beyond {dtype}", _DAMAGED)
-        return Table.of(schema, columns)
-    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
-        raise InputError(f"cannot read {path}: {(str(error).splitlines() or ['?'])[0]:.300}", _DAMAGED) from error
-
-
 def _block_document(block: Block) -> dict[str, Any]:
     return {
         "index": block.index,
@@ -483,10 +417,3 @@ def _write_run_file(folder: Path, run: Run) -> None:
         "call": run.call,
     }
     write_json(folder / _RUN_FILE, document)
-
-
-def _unwritable(folder: Path, error: OSError) -> UsageError:
-    return UsageError(
-        f"cannot write {folder}: {error.strerror or error}",
-        "choose a folder that can be written with --runs, or run with --no-save",
-    )

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from fdprof.capture import NONE
 from fdprof.columns import Names
+from fdprof.cupti import NO_ID
 from fdprof.errors import InputError
 from fdprof.importers._nsys_tables import AGAIN, Tables
 from fdprof.importers.protocol import Progress
@@ -18,7 +19,6 @@ from fdprof.model import IntColumn
 MISSING = int(np.iinfo(np.int64).min)
 """A NULL, or a column that this version of the export has not."""
 
-_NO_ID = 0xFFFFFFFF  # CUPTI's "none" of a stream or event id
 _MAX_NAME = 10_000
 _TIMES = frozenset({"start", "end"})
 
@@ -185,4 +185,4 @@ def process_of(global_id: IntColumn) -> IntColumn:
 
 def id_of(column: IntColumn) -> IntColumn:
     """Return ids with both spellings of "none" as -1."""
-    return np.where((column == MISSING) | (column == _NO_ID), NONE, column)
+    return np.where((column == MISSING) | (column == NO_ID), NONE, column)

@@ -1,6 +1,6 @@
 """The device's side of an export: kernels, copies, memsets and graphs as rows of device work, and the devices."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from fdprof.capture import DEVICE, NONE, CopyDirection, Device, HostSide, WorkKind
 from fdprof.columns import by_start, join_calls
+from fdprof.cupti import COPY_NAMES, DIRECTION_OF, NON_BLOCKING, numbered_as
 from fdprof.importers._nsys_columns import MISSING, Columns, id_of, process_of
 from fdprof.model import IntColumn, Table
 
@@ -18,32 +19,10 @@ _MEMSET = "CUPTI_ACTIVITY_KIND_MEMSET"
 _GRAPH = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 
 _MAX_DEVICES = 1 << 16
-_NON_BLOCKING = 2  # CUPTI_ACTIVITY_STREAM_CREATE_FLAG_NON_BLOCKING
-_KERNEL_NAMES = ("shortName", "demangledName")
-
-# CUPTI's CUpti_ActivityMemcpyKind and CUpti_ActivityMemoryKind.
-_DIRECTION = {
-    1: CopyDirection.TO_DEVICE,
-    2: CopyDirection.TO_HOST,
-    3: CopyDirection.TO_DEVICE,
-    4: CopyDirection.TO_HOST,
-    5: CopyDirection.ON_DEVICE,
-    6: CopyDirection.ON_DEVICE,
-    7: CopyDirection.ON_DEVICE,
-    8: CopyDirection.ON_DEVICE,
-    9: CopyDirection.ON_HOST,
-    10: CopyDirection.BETWEEN_DEVICES,
-}
+# Its own ENUM_CUDA_MEM_KIND, one below CUPTI's CUpti_ActivityMemoryKind; directions are CUPTI's.
 _HOST_SIDE = {0: HostSide.PAGEABLE, 1: HostSide.PINNED, 4: HostSide.MANAGED}
 
-_COPY_NAMES = {
-    CopyDirection.UNKNOWN: "copy",
-    CopyDirection.TO_HOST: "copy device to host",
-    CopyDirection.TO_DEVICE: "copy host to device",
-    CopyDirection.ON_DEVICE: "copy on the device",
-    CopyDirection.BETWEEN_DEVICES: "copy between devices",
-    CopyDirection.ON_HOST: "copy on the host",
-}
+_KERNEL_NAMES = ("shortName", "demangledName")
 
 
 def device_work(
@@ -104,11 +83,11 @@ def _work(source: Columns, columns: dict[str, IntColumn], kind: WorkKind) -> dic
         name = source.named(named)
         name = np.where(name == MISSING, source.names.index("(unnamed kernel)"), name)
     elif kind is WorkKind.COPY:
-        direction = _mapped(columns["copyKind"], _DIRECTION)
+        direction = numbered_as(columns["copyKind"], DIRECTION_OF)
         host = np.where(direction == CopyDirection.TO_HOST, columns["dstKind"], columns["srcKind"])
         is_host = (direction == CopyDirection.TO_HOST) | (direction == CopyDirection.TO_DEVICE)
-        host_side = np.where(is_host, _mapped(host, _HOST_SIDE), np.int8(HostSide.UNKNOWN))
-        number = np.array([source.names.index(_COPY_NAMES[entry]) for entry in CopyDirection], dtype=np.int64)
+        host_side = np.where(is_host, numbered_as(host, _HOST_SIDE), np.int8(HostSide.UNKNOWN))
+        number = np.array([source.names.index(COPY_NAMES[entry]) for entry in CopyDirection], dtype=np.int64)
         name = number[direction]
     else:
         name = np.full(count, source.names.index("memset" if kind is WorkKind.MEMSET else "graph"))
@@ -163,7 +142,7 @@ def non_blocking_streams(source: Columns, devices: Sequence[Device]) -> frozense
         return frozenset()
     rows = zip(*(contexts[name].tolist() for name in ("processId", "contextId", "deviceId")), strict=True)
     device_of = {(process, context): device for process, context, device in rows}
-    apart = streams["flag"] == _NON_BLOCKING
+    apart = streams["flag"] == NON_BLOCKING
     process, context = streams["processId"][apart], streams["contextId"][apart]
     device = [device_of.get(pair, NONE) for pair in zip(process.tolist(), context.tolist(), strict=True)]
     return _streams(devices, process, np.array(device, dtype=np.int64), streams["streamId"][apart])
@@ -175,11 +154,3 @@ def _streams(
     number = {(entry.process, entry.device): index for index, entry in enumerate(devices)}
     rows = zip(process.tolist(), device.tolist(), stream.tolist(), strict=True)
     return frozenset((number[(its, card)], one) for its, card, one in rows if (its, card) in number)
-
-
-def _mapped(column: IntColumn, known: Mapping[int, int]) -> npt.NDArray[np.int8]:
-    """Return what each value stands for, 0 for one that is not known."""
-    result = np.zeros(len(column), dtype=np.int8)
-    for value, meaning in known.items():
-        result[column == value] = int(meaning)
-    return result

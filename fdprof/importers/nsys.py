@@ -25,7 +25,7 @@ from fdprof.capture import (
     Thread,
     WorkKind,
 )
-from fdprof.columns import by_start, join_calls
+from fdprof.columns import by_start, join_calls, latest_before
 from fdprof.errors import InputError
 from fdprof.importers._nsys_columns import MISSING, Columns, decoded, id_of, is_text, process_of
 from fdprof.importers._nsys_tables import AGAIN, SQLITE_MAGIC, Tables, open_tables
@@ -295,7 +295,7 @@ class _Reader:
         event, sync_id = id_of(columns["eventId"][chosen]), id_of(columns["eventSyncId"][chosen])
         record_process = api_process[records["api"]]
         proved = join_calls(record_process, sync_ids, process, sync_id)
-        inferred = _latest_before(
+        inferred = latest_before(
             record_process, records["event"], api["start_ns"][records["api"]], process, event, api["start_ns"][wait]
         )
         row = np.where(proved != NONE, proved, inferred)
@@ -351,25 +351,6 @@ def _looked_up(known: dict[tuple[int, int], int], process: IntColumn, number: In
     pairs, row = np.unique(np.stack((process, number)), axis=1, return_inverse=True)
     names = np.array([known.get(pair, NONE) for pair in zip(*pairs.tolist(), strict=True)], dtype=np.int64)
     return names[row.reshape(-1)]
-
-
-def _latest_before(
-    process: IntColumn, event: IntColumn, time: IntColumn, of_process: IntColumn, of_event: IntColumn, before: IntColumn
-) -> IntColumn:
-    """Return for each wait the row of the latest record of the same event of its process before it, -1 for none."""
-    if not len(event) or not len(of_event):
-        return np.full(len(of_event), NONE, dtype=np.int64)
-    pairs = np.concatenate((np.stack((process, event)), np.stack((of_process, of_event))), axis=1)
-    _, group = np.unique(pairs, axis=1, return_inverse=True)
-    group = group.reshape(-1)
-    mine, wanted = group[: len(event)], group[len(event) :]
-    order = np.lexsort((time, mine))
-    # Ranks in time make (group, time) one sortable number.
-    times = np.unique(np.concatenate((time, before)))
-    key = mine[order] * np.int64(len(times) + 1) + np.searchsorted(times, time[order])
-    at = np.searchsorted(key, wanted * np.int64(len(times) + 1) + np.searchsorted(times, before), side="left") - 1
-    row = order[np.maximum(at, 0)]
-    return np.where((at >= 0) & (mine[row] == wanted) & (of_event != NONE), row, NONE).astype(np.int64)
 
 
 IMPORTER = NsysImporter()

@@ -1,0 +1,56 @@
+"""Tables of integers as Parquet files, read with every number checked against its schema."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from fdprof.documents import require_file
+from fdprof.errors import InputError
+from fdprof.model import Schema, Table
+
+_MAX_ROWS_A_BYTE = 4  # a row of any table has times or ids of its own
+_CHECKED_FROM_ROWS = 100_000
+
+
+def write_table(path: Path, columns: Mapping[str, npt.ArrayLike]) -> None:
+    """Write columns of one length."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table(dict(columns)), path)
+
+
+def read_table(path: Path, schema: Schema, rows: int, hint: str, without: str | None = None) -> Table:
+    """Return the table of `rows` rows; the column `without` is not in the file, and not observed.
+
+    InputError, with the hint, when the file has another count, a column is missing or does not fit its dtype.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    require_file(path, hint)
+    try:
+        # The count first: a few bytes of a run-length code may stand for any number of rows.
+        found = pq.read_metadata(path).num_rows
+        if found != rows:
+            raise InputError(f"{path} has {found} rows, the document beside it says {rows}", hint)
+        if found > max(_CHECKED_FROM_ROWS, _MAX_ROWS_A_BYTE * path.stat().st_size):
+            raise InputError(f"{path} has more rows than its size allows: {found:,}", hint)
+        table = pq.read_table(path)
+        there = [column for column in schema if column != without]
+        for column in there:
+            if not pa.types.is_integer(table[column].type) or table[column].null_count:
+                raise InputError(f"{path}: column {column} is not all integers", hint)
+        columns = {column: table[column].to_numpy() for column in there}
+        if without is not None:
+            columns[without] = np.full(rows, -1)
+        for column, dtype in schema.items():
+            low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+            values = columns[column]
+            if len(values) and not low <= int(values.min()) <= int(values.max()) <= high:
+                raise InputError(f"{path}: column {column} has numbers beyond {dtype}", hint)
+        return Table.of(schema, columns)
+    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
+        raise InputError(f"cannot read {path}: {(str(error).splitlines() or ['?'])[0]:.300}", hint) from error
