@@ -1,9 +1,10 @@
-"""fdprof as a library: run loops, load saved runs, get their steps as a table.
+"""fdprof as a library: mark and record loops of one's own, run fdprof's, load saved runs, get steps as a table.
 
 The names below are imported at first use, so that `import fdprof` costs nothing.
 """
 
 _HOMES = {
+    "Collector": "fdprof.collector",
     "Extent": "fdprof.params",
     "FdprofError": "fdprof.errors",
     "LoopParams": "fdprof.params",
@@ -11,10 +12,14 @@ _HOMES = {
     "Session": "fdprof.session",
     "__version__": "fdprof.version",
     "compare_runs": "fdprof.analysis.compare",
+    "fence": "fdprof.markers",
     "load": "fdprof.store",
     "open_backend": "fdprof.session",
     "result_of": "fdprof.analysis.results",
+    "save_capture": "fdprof.capture_store",
+    "step": "fdprof.markers",
     "step_table": "fdprof.tables",
+    "transfer": "fdprof.markers",
 }
 
 __all__ = sorted(name for name in _HOMES if name != "__version__")
@@ -27,4 +32,6 @@ def __getattr__(name: str) -> object:
     if home is None:
         raise AttributeError(f"module 'fdprof' has no attribute {name!r}")
     attribute = "VERSION" if name == "__version__" else name
-    return getattr(importlib.import_module(home), attribute)
+    value = getattr(importlib.import_module(home), attribute)
+    globals()[name] = value  # found without this function from then on: a marker in a loop must cost nothing
+    return value

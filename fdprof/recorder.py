@@ -1,4 +1,4 @@
-"""Turns a running loop into host calls, ranges and steps, and emits the ranges as NVTX.
+"""Turns a running loop into host calls, ranges and steps, and emits the ranges as NVTX, or to where markers go.
 
 It sees the modes' calls from outside, by standing in for the device, and knows only the backend protocol.
 Its own cost is measured by benchmarks/recorder_cost.py.
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import nvtx
 
+from fdprof import markers
 from fdprof.backends.protocol import DeviceLoop, Event, HostBuffer, Publication, Stream
 from fdprof.errors import ScenarioFailed
 from fdprof.model import CALLS, JOURNAL, RANGES, WAITS, BlockLog, CallKind, CallSite, Group, Memory, Table, TensorSpec
@@ -57,13 +58,37 @@ class Range:
             self._pop()
 
 
+class _SinkDomain:
+    """A sink of fdprof's markers in the place of an NVTX domain."""
+
+    def __init__(self, sink: markers.Sink) -> None:
+        self._push, self.pop_range = sink.push, sink.pop
+
+    def get_event_attributes(self, message: str, category: str | None) -> "_SinkAttributes":
+        return _SinkAttributes(f"{message}:{category}" if category else message)
+
+    def push_range(self, attributes: "_SinkAttributes") -> None:
+        self._push(attributes.name, attributes.payload)
+
+
+class _SinkAttributes:
+    __slots__ = ("name", "payload")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.payload: int | None = None
+
+
 class Recorder:
     """Collects rows while the loop runs and makes tables of them afterwards."""
 
     def __init__(self, clock: Callable[[], int], thread_cpu: Callable[[], int]) -> None:
         self.clock = clock
         self.thread_cpu = thread_cpu
-        self.domain = nvtx.get_domain(NVTX_DOMAIN)
+        self.domain: Any = markers.nvtx_domain() or nvtx.get_domain(NVTX_DOMAIN)
+        sink = markers.attached()
+        if sink is not None and self.attributes(_STEP, "") is None:
+            self.domain = _SinkDomain(sink)
         self.calls: list[tuple[int, int, int]] = []
         self.ranges: list[tuple[int, int, int]] = []
         self.waits: list[tuple[int, int, int]] = []  # start, end, CPU time in ns, -1 where it was not sampled

@@ -88,7 +88,7 @@ def test_units_import_nothing():
         ("pandas", ("fdprof.tables",)),
         ("rich", ("fdprof.cli", "fdprof.reports.terminal", "fdprof.reports._text", "fdprof.reports._comparison_text")),
         ("typer", ("fdprof.cli", "fdprof.__main__")),
-        ("nvtx", ("fdprof.recorder",)),
+        ("nvtx", ("fdprof.recorder", "fdprof.markers")),
         ("pynvml", ("fdprof.nvml",)),
         ("scipy", ("fdprof.analysis.resampling",)),
         ("msgspec", ("fdprof.importers._chrome",)),
@@ -119,6 +119,26 @@ def test_importers_know_records_and_neither_analysis_nor_what_runs(name):
     """A format is read into a Capture, and nothing is concluded there."""
     closed = ("fdprof.analysis", "fdprof.backends", "fdprof.modes", "fdprof.session", "fdprof.cli", "fdprof.reports")
     assert [] == sorted(imported for imported in _own_imports(name) if _in(imported, *closed))
+
+
+@pytest.mark.parametrize("name", sorted(name for name in MODULES if _in(name, "fdprof.tracers")))
+def test_tracers_know_neither_each_other_nor_what_is_done_with_a_capture(name):
+    """A tracer runs a command and leaves files; what several share is private to the folder, and no tracer."""
+    own = _own_imports(name) - {name}
+    shared = {"fdprof.tracers.protocol"} | {i for i in own if i.startswith("fdprof.tracers._")}
+    assert [] == sorted(i for i in own if _in(i, "fdprof.tracers") and i not in shared)
+    closed = ("fdprof.analysis", "fdprof.cli", "fdprof.reports", "fdprof.session", "fdprof.backends", "fdprof.overhead")
+    assert [] == sorted(i for i in own if _in(i, *closed))
+
+
+def test_the_collectors_library_needs_neither_paddle_nor_what_runs():
+    """It is loaded into any process."""
+    for name in (
+        name for name in MODULES if _in(name, "fdprof.ops.collector", "fdprof.ops.toolkit", "fdprof.ops.cache")
+    ):
+        own = {i for i in _own_imports(name) if not _in(i, "fdprof.ops", "fdprof.errors")}
+        assert [] == sorted(own), name
+        assert "paddle" not in _imports(name)
 
 
 ANALYSIS = sorted(name for name in MODULES if _in(name, "fdprof.analysis"))

@@ -11,6 +11,7 @@ from fdprof.analysis.steps import Steps
 from fdprof.capture import NONE, Capture, Evidence, RangeKind
 from fdprof.model import IntColumn
 
+_MARKERS = ("transfer:", "fence:")  # of fdprof.markers
 # A wait in a person's range of such a name is meant to be there: it is a fence, and not hidden.
 _MEANT = re.compile(r"fence|sync|wait|transfer|copy|d2h|h2d|save_output|to_cpu", re.IGNORECASE)
 
@@ -56,8 +57,11 @@ def site_of_calls(capture: Capture, rows: IntColumn, steps: Steps) -> tuple[IntC
 
 
 def is_operator(name: str) -> bool:
-    """Return whether a range or a site is of an operator: its name has a namespace, as in aten::item."""
-    return "::" in name
+    """Return whether a range or a site is of an operator: its name has a namespace, as in aten::item.
+
+    A marker may carry an operator's name, as in transfer:aten::copy, and is a person's.
+    """
+    return "::" in name and not name.startswith(_MARKERS)
 
 
 def is_hidden(site: str) -> bool:
