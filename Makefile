@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 FUZZ_SECONDS ?= 60
-FUZZED := sqlite parquet kineto kineto_gzip paddle run
+FUZZED := sqlite parquet kineto kineto_gzip paddle run tables
 
 .PHONY: demo test lint types unit bench fuzz clean
 

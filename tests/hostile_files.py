@@ -16,9 +16,11 @@ from fdprof import plugins, store
 from fdprof.analysis.capture_result import CaptureResult, analyze
 from fdprof.analysis.steps import Choice
 from fdprof.backends.sim import SimBackend
+from fdprof.capture_store import save_capture
 from fdprof.errors import EnvironmentMissing, InputError, UsageError
 from fdprof.imports import import_capture
 from fdprof.params import Extent
+from fdprof.run_capture import capture_of
 from fdprof.session import Session
 
 REFUSALS = (InputError, UsageError, EnvironmentMissing)
@@ -301,6 +303,14 @@ def write_good(kind: str, folder: Path) -> Path:
     return GOOD[kind](folder)
 
 
+def write_tables(folder: Path) -> Path:
+    """Save a run of the simulator as capture tables and return their folder."""
+    capture = capture_of(store.load(write_run(folder.parent / "runs-of-tables")))
+    folder.mkdir()
+    save_capture(capture, folder)
+    return folder
+
+
 GOOD: Mapping[str, Callable[[Path], Path]] = {
     "sqlite": lambda folder: write_sqlite(folder / "good.sqlite", nsys_tables()),
     "parquet": lambda folder: write_parquet(folder / "good_parquet", nsys_tables()),
@@ -308,6 +318,7 @@ GOOD: Mapping[str, Callable[[Path], Path]] = {
     "kineto_gzip": lambda folder: _packed(folder / "kineto.json.gz", kineto_document(kineto_events())),
     "paddle": lambda folder: write_json(folder / "paddle.json", paddle_document(paddle_events())),
     "run": lambda folder: write_run(folder / "runs"),
+    "tables": lambda folder: write_tables(folder / "tables"),
 }
 
 

@@ -1,0 +1,127 @@
+"""Records what a running process does on the GPU, without a profiler around it: start, stop, and there is a Capture.
+
+The work is done in native code (ops/collector); here are its life and where its rows go.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from fdprof import markers
+from fdprof.capture import Capture
+from fdprof.errors import FdprofError
+from fdprof.recorded_capture import read_recording
+
+if TYPE_CHECKING:  # it loads ctypes, and needs a compiler the first time
+    from fdprof.ops.collector.native import Library
+
+
+class _MarkerSink:
+    """Takes fdprof's markers where NVTX does not bring them."""
+
+    def __init__(self, library: Library) -> None:
+        self._name, self._push, self.pop = library.range_name, library.range_push, library.range_pop
+        self._numbers: dict[str, int] = {}
+
+    def push(self, name: str, payload: int | None) -> None:
+        number = self._numbers.get(name)
+        if number is None:
+            number = self._numbers[name] = self._name(name.encode())
+        self._push(number, -1 if payload is None else payload)
+
+
+class Collector:
+    """CUPTI's activity records of this process, and its NVTX ranges, between `start` and `stop`.
+
+    ```
+    with fdprof.Collector() as collector:
+        for i in range(100):
+            with fdprof.step(i):
+                decode()
+    fdprof.save_capture(collector.capture, Path("runs/mine"))
+    ```
+
+    NVTX ranges of libraries that used NVTX before the recording began are not seen; fdprof's own markers are.
+    Stopping waits for the device and takes CUPTI out of the process, so that calls cost what they did before.
+    Source: CUDA's CUPTI manual, "CUPTI Activity API" and "Dynamic attach and detach".
+    """
+
+    def __init__(self, *, graph_trace: str = "graph", cuda: bool = True) -> None:
+        """Load the native library, building it the first time.
+
+        `graph_trace` is "graph" (a CUDA graph as one piece of work) or "node" (each of its kernels); without `cuda`
+        only ranges are recorded.  EnvironmentMissing where it cannot be built.
+        """
+        if graph_trace not in ("graph", "node"):
+            raise FdprofError(f"graph_trace is {graph_trace!r}, expected 'graph' or 'node'")
+        from fdprof.ops.collector.native import Library  # here: it may have to be compiled
+
+        self._library = Library()
+        self._graph_nodes, self._cuda = graph_trace == "node", cuda
+        self._folder: Path | None = None
+        self._process = 0  # that started it
+        self._capture: Capture | None = None
+        self._markers_attached = False
+
+    @property
+    def capture(self) -> Capture:
+        """What was recorded between the last `start` and `stop`."""
+        if self._capture is None:
+            raise FdprofError("the collector has no capture yet", "call stop() first")
+        return self._capture
+
+    def start(self) -> None:
+        """Begin.  EnvironmentMissing where CUPTI is missing or another tool holds it, UsageError where fdprof's markers
+        go to somebody else's sink; nothing is changed then.
+        """
+        if self._folder is not None:
+            raise FdprofError("the collector is started already", "call stop() first")
+        if not (markers.listens() and self._library.hears_nvtx()):  # else NVTX brings them
+            markers.attach(_MarkerSink(self._library))
+            self._markers_attached = True
+        folder = Path(tempfile.mkdtemp(prefix="fdprof-collector-"))
+        try:
+            self._library.start(folder / "recording", graph_nodes=self._graph_nodes, cuda=self._cuda)
+        except FdprofError:
+            self._detach_markers()
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        self._folder, self._process = folder, os.getpid()
+
+    def stop(self) -> Capture:
+        """End, and return what was recorded."""
+        if self._folder is None:
+            raise FdprofError("the collector is not started", "call start() first")
+        folder, self._folder = self._folder, None
+        self._detach_markers()
+        if self._process != os.getpid():
+            raise FdprofError(
+                f"the collector records process {self._process}, from which this one was forked", "stop it there"
+            )
+        try:
+            self._library.stop()
+            self._capture = read_recording([folder / "recording"])
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return self._capture
+
+    def _detach_markers(self) -> None:
+        if self._markers_attached:
+            markers.detach()
+            self._markers_attached = False
+
+    def __enter__(self) -> Collector:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Not where it was stopped by hand, nor in a child that leaves the block: the recording is its parent's.
+        if self._folder is not None and self._process == os.getpid():
+            self.stop()
