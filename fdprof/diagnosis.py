@@ -9,10 +9,11 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from fdprof.backends.paddle import INSTALL_PADDLE
+from fdprof.errors import EnvironmentMissing
+from fdprof.nsys_tool import INSTALL, find_nsys, importer_problem
 
 _PADDLE_TIMEOUT_S = 300  # importing Paddle and building the ops once
 _TOOL_TIMEOUT_S = 20
@@ -104,18 +105,16 @@ def _nvcc() -> Check:
 
 
 def _nsys() -> Check:
-    nsys = shutil.which("nsys")
-    if nsys is not None:
-        return Check("nsys", "ok", nsys)
-    found = sorted(Path("/opt/nvidia/nsight-compute").glob("*/host/target-linux-x64/nsys"))
-    if found:
-        return Check(
-            "nsys",
-            "ok",
-            f"not on PATH, but in Nsight Compute's folder: {found[-1]}",
-            f"add it to PATH: export PATH={found[-1].parent}:$PATH",
-        )
-    return Check("nsys", "missing", "not on PATH", "install Nsight Systems to take captures; runs do not need it")
+    try:
+        nsys = find_nsys()
+        problem = None if nsys is None else importer_problem(nsys)
+    except EnvironmentMissing as error:
+        return Check("nsys", "missing", str(error), error.hint or "")
+    if nsys is None:
+        return Check("nsys", "missing", "not on PATH and not in NVIDIA's folders", INSTALL)
+    if problem is not None:
+        return Check("nsys", "missing", str(problem), problem.hint or "")
+    return Check("nsys", "ok", f"{nsys.version}: {nsys.path}")
 
 
 def _paddle(facts: dict[str, Any], failure: str) -> list[Check]:
