@@ -1,4 +1,7 @@
-"""Finds the importer of a file by what is in it, reads it, and checks that what came out can be added up."""
+"""Finds the importer of a file by what is in it, reads it, and checks that what came out can be added up.
+
+The folder of `fdprof capture` is no format of its own: it holds a capture of any of them, and says how that was taken.
+"""
 
 import gc
 import zlib
@@ -8,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fdprof import plugins
+from fdprof import captured, plugins
 from fdprof.capture import Capture
 from fdprof.errors import InputError
 from fdprof.importers.protocol import HEAD_BYTES, Importer, Progress
@@ -28,6 +31,17 @@ _WHAT = "give the path of a capture or of a run's folder"
 
 def import_capture(path: Path, progress: Progress) -> Capture:
     """Return the capture in a file or folder; InputError when no importer knows it or it cannot be used."""
+    try:
+        is_captured = captured.is_captured(path)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    if not is_captured:
+        return _import(path, progress)
+    record = captured.load(path)
+    return captured.described(_import(path / record.capture, progress), record)
+
+
+def _import(path: Path, progress: Progress) -> Capture:
     # Loaded one by one: what another format needs takes longer to import than a small capture to read.
     importers: Iterator[Importer] = (plugins.load("importers", name) for name in plugins.names("importers"))
     try:
@@ -35,16 +49,21 @@ def import_capture(path: Path, progress: Progress) -> Capture:
         importer = next((importer for importer in importers if importer.sniff(path, head)), None)
         seen = "" if importer else _seen(path, head)
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}", _AGAIN) from error
+        raise _unreadable(path, error) from error
     except zlib.error as error:
         raise InputError(f"{path} is damaged: it begins as gzip data and is none: {error}", _AGAIN) from error
     if importer is None:
-        known = "; ".join(plugins.load("importers", name).format for name in plugins.names("importers"))
-        raise InputError(f"{path} is of no format that fdprof reads ({seen})", f"it reads: {known}")
+        known = [plugins.load("importers", name).format for name in plugins.names("importers")]
+        hint = "it reads: " + "; ".join([*known, captured.FORMAT])
+        raise InputError(f"{path} is of no format that fdprof reads ({seen})", hint)
     with _no_collection():
         capture = importer.read(path, progress)
     _check_times(path, capture)
     return capture
+
+
+def _unreadable(path: Path, error: OSError) -> InputError:
+    return InputError(f"cannot read {path}: {error.strerror or error}", _AGAIN)
 
 
 @contextmanager

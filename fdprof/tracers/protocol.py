@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from fdprof.errors import FdprofError
 from fdprof.supervision import Outcome
@@ -55,6 +55,7 @@ class Tracer(Protocol):
     """One profiler.  `TRACER` in each file of this folder is an object with these members."""
 
     tool: str  # the profiler in words, for messages and lists
+    prelude: str  # Python that fdprof's own loops run first, so that this profiler records them; empty: none is needed
 
     def missing(self, request: Request) -> FdprofError | None:
         """Return why this request cannot be carried out here (EnvironmentMissing, or UsageError), None if it can."""
@@ -65,3 +66,18 @@ class Tracer(Protocol):
         Raises FdprofError when the profiler itself does not run; KeyboardInterrupt never: Ctrl-C ends the command, and
         the outcome says so.
         """
+
+
+class Diagnosis(Protocol):
+    """What a second pass with back-traces found."""
+
+    def text_lines(self) -> Sequence[str]:
+        """Return it for people; no times of that pass."""
+
+
+@runtime_checkable
+class Diagnosing(Protocol):
+    """A tracer that can run a command with back-traces."""
+
+    def diagnose(self, request: Request) -> Diagnosis:
+        """Run the command once more, and return what waits for what, and where it was called."""
