@@ -1,15 +1,14 @@
 """`fdprof analyze`: the step ledger of captures that other tools made, and of fdprof's own runs."""
 
-import re
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fdprof.cli.captures import Progress, StepRange, naming, step_pattern
+from fdprof.cli.captures import Progress, StepRange, naming, step_pattern, steps_part
 from fdprof.cli.options import Force, Json, Output, check_output, say, show
-from fdprof.errors import FdprofError, UsageError
+from fdprof.errors import FdprofError
 from fdprof.units import printable
 
 
@@ -19,7 +18,7 @@ def analyze(
         typer.Argument(
             metavar="CAPTURE...",
             help="Nsight Systems export (sqlite or parquetdir), torch.profiler or paddle.profiler JSON (plain or "
-            "gzip), or a folder that `fdprof run` saved.",
+            "gzip), or a folder that `fdprof run` or `fdprof capture` saved.",
         ),
     ],
     steps: Annotated[
@@ -34,7 +33,7 @@ def analyze(
     force: Force = False,
 ) -> None:
     """Print where a capture's steps spent their time.  What its transfers cost, and what to do first."""
-    first, last = _part(steps)
+    first, last = steps_part(steps)
     pattern = step_pattern(step_range)
     check_output(output, force, captures)
 
@@ -61,15 +60,3 @@ def analyze(
         say(f"fdprof: {printable(str(other))}")
     if failed:
         raise failed[0]
-
-
-def _part(steps: str | None) -> tuple[int | None, int | None]:
-    if steps is None:
-        return None, None
-    match = re.fullmatch(r"(\d{0,9}):(\d{0,9})", steps)
-    if match is None or steps == ":":
-        raise UsageError(f"--steps is {steps!r}, expected A:B", "for example --steps 10:60, --steps 10: or --steps :60")
-    first, last = (int(number) if number else None for number in match.groups())
-    if last is not None and last <= (first or 0):
-        raise UsageError(f"--steps is {steps!r}: B is not above A", "for example --steps 10:60")
-    return first, last

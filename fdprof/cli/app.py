@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from fdprof.cli import analyze, compare, doctor, hazards, lists, report, run
+from fdprof.cli import analyze, capture, compare, doctor, hazards, lists, overhead, report, run
 from fdprof.cli.recording import INTERRUPTED
 from fdprof.cli.scenario_options import command_with_options
 from fdprof.errors import FdprofError, InputError, UsageError
@@ -105,6 +105,8 @@ def _main(
 app.command("run")(run.command_for(LoopParams))
 app.command("compare")(compare.command_for(LoopParams))
 app.command("analyze")(analyze.analyze)
+app.command("capture")(capture.of_scenario(LoopParams))
+app.command("overhead")(overhead.command_for(LoopParams))
 app.command("report")(report.report)
 app.command("scenarios")(lists.scenarios)
 app.command("modes")(lists.modes)

@@ -61,3 +61,16 @@ def step_pattern(text: str | None) -> re.Pattern[str] | None:
         raise UsageError(
             f"--step-range {text!r} is no regular expression: {error}", r"for example --step-range '^my_step$'"
         ) from error
+
+
+def steps_part(steps: str | None) -> tuple[int | None, int | None]:
+    """Return A and B of --steps A:B, None for one that is left out; UsageError where it is no such thing."""
+    if steps is None:
+        return None, None
+    match = re.fullmatch(r"(\d{0,9}):(\d{0,9})", steps)
+    if match is None or steps == ":":
+        raise UsageError(f"--steps is {steps!r}, expected A:B", "for example --steps 10:60, --steps 10: or --steps :60")
+    first, last = (int(number) if number else None for number in match.groups())
+    if last is not None and last <= (first or 0):
+        raise UsageError(f"--steps is {steps!r}: B is not above A", "for example --steps 10:60")
+    return first, last
