@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fdprof.captured import inflation_document, inflation_in
 from fdprof.comparison import Blocked, Field, Side, TokenStream
 from fdprof.documents import (
     Value,
@@ -66,6 +67,7 @@ def save(path: Path, side: Side) -> None:
         "doubts": list(side.doubts),
         "gpu": [[dataclasses.asdict(state) for state in states] for states in side.gpu],
         "notes": [printable(note) for note in side.notes],
+        "inflation": None if side.inflation is None else inflation_document(side.inflation),
     }
     write_json(path, document)
 
@@ -126,6 +128,7 @@ def load(path: Path) -> Side:
             doubts=entry(document, "doubts", _texts),
             gpu=entry(document, "gpu", lambda value: tuple(_states(block) for block in entries(value))),
             notes=entry(document, "notes", _texts),
+            inflation=inflation_in(document.get("inflation")),  # added later: a file without it is read
         )
         _check(side)
     return side

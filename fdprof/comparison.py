@@ -9,6 +9,7 @@ from enum import Enum
 
 import numpy as np
 
+from fdprof.capture import Inflation
 from fdprof.model import GpuState, IntColumn
 
 Field = str | int | float | bool | None
@@ -93,6 +94,7 @@ class Side:
     doubts: tuple[str, ...]  # codes of findings that make a capture's numbers doubtful
     gpu: tuple[tuple[GpuState, ...], ...] = ()  # before and after each block
     notes: tuple[str, ...] = ()
+    inflation: Inflation | None = None  # of a capture; None: not measured, and of a run there is none
 
     @property
     def steps_ns(self) -> IntColumn:
@@ -161,6 +163,7 @@ class Judgement:
     detectable: float | None  # the smallest ratio above 1 that this comparison would find 4 times out of 5
     verdict: Verdict
     reason: str
+    is_inflated: bool = False  # there would be a verdict, but a tracer's inflation exceeds what it rests on
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,21 @@ from typing import Any
 from fdprof.reports.protocol import Analyses, ComparisonResult, Reportable
 
 from fdprof.analysis.capture_result import CaptureResult
+from fdprof.analysis.inflation import Condition, OverheadResult
 from fdprof.analysis.results import HazardResult, RunResult
+from fdprof.capture import Inflation
 from fdprof.comparison import STATISTICS, Comparison, Side
 from fdprof.finding import Finding
 from fdprof.model import Summary
 
 # History of the document.  1: first; since then only keys were added (fault, audited, fence, hazards) and nulls filled
-# (causes of idle time, harmful and harmless waits, findings; verdict, intervals, bridge and fields that differ).
+# (causes of idle time, harmful and harmless waits, findings; verdict, intervals, bridge and fields that differ), and
+# the kind overhead and the inflation of captures came.
 SCHEMA_VERSION = 1
 
 
 class JsonReport:
-    """One document for a run, a comparison, an analysis or several."""
+    """One document for a run, a comparison, an analysis or several, or for what profiling costs."""
 
     suffix = ".json"
 
@@ -32,6 +35,8 @@ def _document(result: Reportable) -> dict[str, Any]:
         return {"kind": "analyses", "analyses": [_analysis(entry) for entry in result.results]}
     if isinstance(result, CaptureResult):
         return _analysis(result)
+    if isinstance(result, OverheadResult):
+        return _overhead(result)
     return _comparison(result) if isinstance(result, ComparisonResult) else _run(result)
 
 
@@ -125,8 +130,52 @@ def _analysis(result: CaptureResult) -> dict[str, Any]:
         "worst_steps": [dataclasses.asdict(step) for step in result.worst],
         "findings": [_finding(finding) for finding in result.findings],
         "limits": list(result.limits),
+        "inflation": _inflation(capture.inflation),
         "time_error_ns": capture.time_error_ns,
         "rows": capture.rows,
+    }
+
+
+def _inflation(inflation: Inflation | None) -> dict[str, Any] | None:
+    """Return what the tracer costs a step; None: not measured."""
+    if inflation is None:
+        return None
+    return {"ratio": inflation.ratio, "interval": _ends(inflation.interval), "how": inflation.how}
+
+
+def _ends(interval: tuple[float, float] | None) -> list[float] | None:
+    return None if interval is None else list(interval)
+
+
+def _overhead(result: OverheadResult) -> dict[str, Any]:
+    return {
+        "kind": "overhead",
+        "source": result.backend,
+        "scenario": result.scenario,
+        "mode": result.mode,
+        "parameters": dict(result.parameters),
+        "environment": dataclasses.asdict(result.environment),
+        "rounds": result.rounds,
+        "interrupted": result.interrupted,
+        "process_sd": result.process_sd,
+        "conditions": [_condition(condition) for condition in result.conditions],
+    }
+
+
+def _condition(condition: Condition) -> dict[str, Any]:
+    cost = condition.cost
+    return {
+        "name": condition.name,
+        "tool": condition.tool,
+        "ratio": None if cost is None else cost.ratio.value,
+        "ratio_interval": None if cost is None else _ends(cost.ratio.interval),
+        "p50_ratio": None if cost is None else cost.p50_ratio,
+        "added_ns_per_step": None if cost is None else cost.added_ns,
+        "mean_step_ns": None if cost is None else cost.mean_step_ns,
+        "smallest_visible_ratio": None if cost is None else cost.smallest_visible,
+        "unit": condition.unit,
+        "units": None if cost is None else cost.units,
+        "missing": condition.missing,
     }
 
 
@@ -218,6 +267,7 @@ def _side(side: Side, result: RunResult | CaptureResult | None) -> dict[str, Any
         "fields": dict(side.fields),
         "block_means_ns": [float(windows.mean()) if len(windows) else None for windows in side.windows_ns],
         "left_out_steps": side.left_out,
+        "inflation": _inflation(side.inflation),
         "gpu": [[dataclasses.asdict(state) for state in states] for states in side.gpu],
     }
 

@@ -3,11 +3,21 @@
 from collections.abc import Iterable, Sequence
 
 from fdprof.reports import _comparison_words as words
+from fdprof.reports._overhead_text import (
+    OVERHEAD_HEADINGS,
+    inflation_text,
+    overhead_missing,
+    overhead_notes,
+    overhead_rows,
+    overhead_subject,
+    overhead_title,
+)
 from fdprof.reports._text import HEADINGS, LEDGER_HEADINGS
 from fdprof.reports.protocol import Analyses, ComparisonResult, Reportable
 
 from fdprof import units
 from fdprof.analysis.capture_result import CaptureResult
+from fdprof.analysis.inflation import OverheadResult
 from fdprof.analysis.results import RunResult
 from fdprof.comparison import Verdict
 from fdprof.finding import Finding
@@ -31,6 +41,8 @@ def _page(result: Reportable) -> Iterable[str]:
         return [line for entry in result.results for line in (*_analysis(entry), "")]
     if isinstance(result, CaptureResult):
         return _analysis(result)
+    if isinstance(result, OverheadResult):
+        return _overhead(result)
     return _comparison(result) if isinstance(result, ComparisonResult) else _run(result)
 
 
@@ -57,6 +69,14 @@ def _comparison(result: ComparisonResult) -> list[str]:
     return [*page, "", *_notes((*words.method_lines(result), *comparison.notes))]
 
 
+def _overhead(result: OverheadResult) -> list[str]:
+    page = [f"## fdprof: {_text(overhead_title(result))}", "", f"{_text(overhead_subject(result))}.", ""]
+    page += ["Times per step, µs:", ""]
+    page += _table(OVERHEAD_HEADINGS, overhead_rows(result))
+    page += ["", *(f"- {_text(line)}" for line in overhead_missing(result))]
+    return [*page, *_notes(overhead_notes(result))]
+
+
 def _run(result: RunResult) -> list[str]:
     run = result.run
     page = [f"## fdprof: {_text(run.scenario)} in mode {_text(run.mode)} on {_text(run.backend)}", ""]
@@ -74,6 +94,8 @@ def _run(result: RunResult) -> list[str]:
 def _analysis(result: CaptureResult) -> list[str]:
     page = [f"## fdprof: {_text(result.path)}", ""]
     page += [_text(sentence) for sentence in result.headline]
+    if result.facts.capture.inflation is not None:
+        page += ["", f"{_text(inflation_text(result.facts.capture.inflation))}."]
     page += ["", "Times per step, µs:", "", *_summaries(LEDGER_HEADINGS, result.summaries), ""]
     if result.idle_by_cause_ns:
         causes = [(name, units.us(ns)) for name, ns in result.idle_by_cause_ns.items()]

@@ -5,6 +5,7 @@ from pathlib import PurePath
 from typing import Protocol
 
 from fdprof.analysis.capture_result import CaptureResult
+from fdprof.analysis.inflation import OverheadResult
 from fdprof.analysis.results import RunResult
 from fdprof.comparison import Comparison
 
@@ -34,7 +35,7 @@ class Analyses:
     results: tuple[CaptureResult, ...]
 
 
-Reportable = RunResult | ComparisonResult | CaptureResult | Analyses
+Reportable = RunResult | ComparisonResult | CaptureResult | Analyses | OverheadResult
 
 
 class Report(Protocol):

@@ -4,6 +4,15 @@ from io import StringIO
 
 import numpy as np
 from fdprof.reports._comparison_text import show_comparison
+from fdprof.reports._overhead_text import (
+    OVERHEAD_HEADINGS,
+    inflation_text,
+    overhead_missing,
+    overhead_notes,
+    overhead_rows,
+    overhead_subject,
+    overhead_title,
+)
 from fdprof.reports._text import HEADINGS, LEDGER_HEADINGS, header, interrupted, say
 from fdprof.reports.protocol import Analyses, ComparisonResult, Reportable
 from rich import box
@@ -13,6 +22,7 @@ from rich.text import Text
 
 from fdprof import units
 from fdprof.analysis.capture_result import CaptureResult
+from fdprof.analysis.inflation import OverheadResult
 from fdprof.analysis.results import RunResult
 from fdprof.analysis.run_times import COUNTED, TIME_COLUMNS
 
@@ -48,9 +58,26 @@ class TerminalReport:
             _analysis(console, result)
         elif isinstance(result, ComparisonResult):
             show_comparison(console, result)
+        elif isinstance(result, OverheadResult):
+            _overhead(console, result)
         else:
             _run(console, result)
         return "".join(line.rstrip() + "\n" for line in sink.getvalue().splitlines())
+
+
+def _overhead(console: Console, result: OverheadResult) -> None:
+    say(console, units.shown(overhead_title(result)))
+    say(console, overhead_subject(result))
+    table = Table(title="times per step, µs", title_justify="left", box=box.SIMPLE_HEAD)
+    for heading in OVERHEAD_HEADINGS:
+        table.add_column(heading, justify="right" if heading else "left")
+    for row in overhead_rows(result):
+        table.add_row(*row)
+    console.print(table)
+    for line in overhead_missing(result):
+        say(console, units.shown(line))
+    for note in overhead_notes(result):
+        say(console, f"note: {note}")
 
 
 def _run(console: Console, result: RunResult) -> None:
@@ -179,6 +206,7 @@ def _subject(result: CaptureResult) -> list[str]:
             f"{units.counted(len(steps), 'step')} found by {steps.found_by}{left_out}; process {thread.process}, "
             f"thread {thread.thread}, {on}"
         ),
+        *([] if capture.inflation is None else [units.shown(inflation_text(capture.inflation))]),
     ]
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from fdprof import plugins
+from fdprof.backends.paddle import PaddleBackend
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-COMMANDS = ("run", "compare", "analyze", "report", "scenarios", "modes", "hazards", "doctor")
+COMMANDS = ("run", "compare", "analyze", "report", "scenarios", "modes", "hazards", "doctor", "capture", "overhead")
 
 
 @pytest.mark.parametrize("name", [*plugins.names("modes"), *plugins.names("scenarios"), *plugins.names("backends")])
@@ -53,6 +54,19 @@ def test_every_example_of_the_readme_runs_on_the_simulator(run_cli, line):
     if "--baseline" in arguments:  # the line above it in the README
         assert 0 == run_cli("compare", "sync", "--save-baseline", "runs/base.json", "--backend", "sim").exit_code
     assert (5 if "unfenced" in line or "--fault" in line else 0) == run_cli(*arguments).exit_code
+
+
+def _captures():
+    blocks = re.findall(r"^```sh\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    lines = [line.split("#")[0].strip() for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line.startswith("fdprof ") and " -- " not in line]
+
+
+@pytest.mark.skipif(PaddleBackend.missing() is None, reason="a GPU works here, on which these would run")
+@pytest.mark.parametrize("line", _captures())
+def test_what_needs_a_gpu_is_written_as_it_must_be(run_cli, line):
+    """Exit code 6, something is missing, and not 2: the options are right."""
+    assert 6 == run_cli(*shlex.split(line)[1:]).exit_code
 
 
 def test_the_loop_of_ones_own_that_the_readme_names_runs_in_every_mode(run_cli):

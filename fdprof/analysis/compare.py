@@ -14,9 +14,9 @@ from fdprof.analysis.same_tokens import tokens_equal
 from fdprof.analysis.sides import sides_of_runs
 from fdprof.analysis.spread import spread_of
 from fdprof.analysis.verdict import APART, judge, units_of, with_interval
-from fdprof.comparison import Comparison, Estimate, Judgement, Policy, Side
+from fdprof.comparison import Comparison, Estimate, GateResult, Judgement, Outcome, Policy, Side
 from fdprof.model import IntColumn, Run
-from fdprof.units import counted, percent
+from fdprof.units import counted, percent, ratio
 
 QUANTILES = {"p50": 0.50, "p90": 0.90, "p99": 0.99}
 
@@ -56,8 +56,8 @@ def compare(baseline: Side, candidate: Side, policy: Policy) -> Comparison:
         moved=moved_of(baseline, candidate, judgement),
         efficiencies=(_efficiency(baseline), _efficiency(candidate)),
         gain_share=_gain_share(baseline, candidate),
-        gates=gates_of(policy, judgement, ratios),
-        notes=(*found.notes, *_doubts(judgement, ratios)),
+        gates=_gates(policy, judgement, ratios),
+        notes=(*found.notes, *_inflations(baseline, candidate), *_doubts(judgement, ratios)),
     )
 
 
@@ -86,6 +86,19 @@ def _ratios(baseline: Side, candidate: Side, judgement: Judgement) -> Mapping[st
     return ratios
 
 
+def _gates(policy: Policy, judgement: Judgement, ratios: Mapping[str, Estimate]) -> tuple[GateResult, ...]:
+    """Return the gates; one that passes by times that give no verdict for a tracer's inflation is open."""
+    gates = gates_of(policy, judgement, ratios)
+    if not judgement.is_inflated:
+        return gates
+    return tuple(
+        replace(gate, outcome=Outcome.OPEN, text=f"{gate.text}; {judgement.reason}")
+        if gate.outcome is Outcome.PASSED
+        else gate
+        for gate in gates
+    )
+
+
 def _efficiency(side: Side) -> float | None:
     return None if side.limit_ns is None else side.limit_ns / float(side.steps_ns.mean())
 
@@ -111,6 +124,25 @@ def _notes(baseline: Side, candidate: Side) -> tuple[str, ...]:
     unknown = unknown_of(baseline, candidate)
     if unknown:
         found.append(f"known of one side only, so not compared: {', '.join(unknown)}")
+    return tuple(found)
+
+
+def _inflations(baseline: Side, candidate: Side) -> tuple[str, ...]:
+    """Return what the tracers cost, and once that it was not measured."""
+    captures = [side for side in (baseline, candidate) if side.is_capture]
+    found = []
+    for side in captures:
+        if side.inflation is not None:
+            ends = side.inflation.interval
+            interval = "" if ends is None else f" (95 % interval {ratio(ends[0])} to {ratio(ends[1])})"
+            found.append(
+                f"inflation of {side.label}: its tracer makes a step {ratio(side.inflation.ratio)} times as long"
+                f"{interval}; {side.inflation.how}"
+            )
+    unknown = [side.label for side in captures if side.inflation is None]
+    if unknown:
+        whose = "these captures" if len(unknown) == 2 else unknown[0]
+        found.append(f"the inflation of {whose} was not measured: `fdprof capture --measure-inflation`")
     return tuple(found)
 
 

@@ -17,7 +17,7 @@ from fdprof.analysis.warmup import warm_up_of
 from fdprof.capture import COPY_KINDS, NONE, ApiKind
 from fdprof.comparison import NO_TRACER, Blocked, Field, Side, TokenStream
 from fdprof.errors import InputError
-from fdprof.finding import DOUBTS
+from fdprof.finding import DOUBTS, FindingCode
 from fdprof.model import IntColumn, Run
 
 COMPUTE, COPY_ALONE = "busy:compute", "busy:copy alone"
@@ -136,9 +136,20 @@ def side_of_capture(result: CaptureResult, steps: int, left_out: int) -> Side:
         limit_ns=facts.limit_ns,
         tokens=None,
         is_right=None,
-        doubts=tuple(dict.fromkeys(finding.code.value for finding in result.findings if finding.code in DOUBTS)),
+        doubts=_doubts(result),
         notes=result.limits,
+        inflation=capture.inflation,
     )
+
+
+def _doubts(result: CaptureResult) -> tuple[str, ...]:
+    """Return the codes of findings that make the numbers doubtful.
+
+    The profiler's inflation is none where it was measured: then it is held against the effect.
+    """
+    is_measured = result.facts.capture.inflation is not None
+    doubts = DOUBTS if not is_measured else [code for code in DOUBTS if code is not FindingCode.PROFILER_INFLATION]
+    return tuple(dict.fromkeys(finding.code.value for finding in result.findings if finding.code in doubts))
 
 
 def _field(value: Any) -> Field:

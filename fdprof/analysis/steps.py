@@ -195,6 +195,11 @@ def _named(capture: Capture, test: Callable[[str], object], used: npt.NDArray[np
     return passes
 
 
+def marked_steps(capture: Capture, choice: Choice) -> Steps | None:
+    """Return the steps that ranges mark, None where none do; also of a capture without any call."""
+    return _marked(capture, choice, _candidate_threads(capture, choice))
+
+
 def _steps_of(capture: Capture, chosen: npt.NDArray[np.bool_], found_by: str) -> Steps | None:
     rows = np.flatnonzero(chosen)
     if not len(rows):

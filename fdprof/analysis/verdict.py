@@ -6,6 +6,7 @@ import numpy as np
 
 from fdprof.analysis.resampling import detectable_ratio, ratio_of_means
 from fdprof.analysis.spread import noise_apart, noise_of_pairs
+from fdprof.capture import Inflation
 from fdprof.comparison import Estimate, Judgement, Side, Verdict
 from fdprof.model import IntColumn
 from fdprof.units import counted, percent, ratio
@@ -54,7 +55,8 @@ def judge(baseline: Side, candidate: Side, same_within: float) -> Judgement:
     """Return ratio, detectable ratio and verdict of two sides that are comparable.
 
     `same`: the interval lies within 1 / (1 + same_within) and 1 + same_within.  `faster` and `slower`: it does not
-    hold 1, and the ratio is beyond both that bound and the smallest detectable one.  Otherwise `inconclusive`.
+    hold 1, and the ratio is beyond both that bound and the smallest detectable one.  Otherwise `inconclusive`, and
+    also where a side's measured inflation is larger than what the verdict rests on.
     """
     ours, theirs, interleaved = units_of(baseline, candidate)
     count = (len(ours), len(theirs))
@@ -71,6 +73,9 @@ def judge(baseline: Side, candidate: Side, same_within: float) -> Judgement:
             f"; recordings made apart may differ by ±{percent(APART)} without a cause, so the verdict same needs a "
             "--same-within above that, or both modes in one call"
         )
+    refusal = _refusal(baseline, candidate, verdict, estimate, same_within)
+    if refusal is not None:
+        verdict, reason = Verdict.INCONCLUSIVE, refusal
     return Judgement(
         ratio=estimate,
         units=count,
@@ -80,7 +85,36 @@ def judge(baseline: Side, candidate: Side, same_within: float) -> Judgement:
         detectable=detectable,
         verdict=verdict,
         reason=reason,
+        is_inflated=refusal is not None,
     )
+
+
+def _refusal(baseline: Side, candidate: Side, verdict: Verdict, estimate: Estimate, same_within: float) -> str | None:
+    """Return why a tracer's inflation leaves no verdict, None where it does or there is none anyway.
+
+    An inflation need not be the same on both sides, so it may make an effect of its own size or hide one.
+    """
+    if verdict is Verdict.INCONCLUSIVE:
+        return None
+    is_same = verdict is Verdict.SAME
+    limit = same_within if is_same else abs(estimate.value - 1)
+    known = [(name, side.inflation) for name, side in (("baseline", baseline), ("candidate", candidate))]
+    beyond = [(changed_by(each), name, each) for name, each in known if each is not None and changed_by(each) > limit]
+    if not beyond:
+        return None
+    change, name, inflation = max(beyond, key=lambda entry: entry[0])
+    ends = inflation.interval
+    interval = "" if ends is None else f", 95 % interval {ratio(ends[0])} to {ratio(ends[1])}"
+    effect = f"bound of ±{percent(limit)}" if is_same else f"{percent(limit)} that the sides differ by"
+    return (
+        f"the tracer may change a step of the {name} by {percent(change)} (measured: {ratio(inflation.ratio)} of a "
+        f"step without it{interval}), which is more than the {effect}"
+    )
+
+
+def changed_by(inflation: Inflation) -> float:
+    """Return by what share a step may be changed: the distance from 1 of the interval's far end, or of the ratio."""
+    return max(abs(end - 1) for end in inflation.interval or (inflation.ratio,))
 
 
 def with_interval(estimate: Estimate, units: tuple[int, int], interleaved: bool) -> Estimate:

@@ -4,7 +4,8 @@
 import numpy as np
 import pytest
 
-from fdprof.analysis.verdict import APART, MIN_UNITS, half_width, judge, units_of
+from fdprof.analysis.verdict import APART, MIN_UNITS, changed_by, half_width, judge, units_of
+from fdprof.capture import Inflation
 from fdprof.comparison import Verdict
 
 BOUND = 0.005
@@ -138,3 +139,73 @@ def test_half_the_width_of_the_interval_is_a_share_of_the_ratio(build):
     blocks = [np.array([10**6])] * 6, [np.array([9 * 10**5])] * 6
     assert (1.035 - 1 / 1.035) / 2 == pytest.approx(half_width(*blocks, interleaved=False))
     assert half_width(blocks[0][:5], blocks[1], interleaved=False) is None
+
+
+def _captures(build, ratio, ours, theirs, bound=BOUND):
+    """Judge two captures, the candidate `ratio` as long, with these inflations; steps do not vary."""
+    sides = [
+        build.a_side([round(1e6 * mean)] * 100, call="", fields={"tracer": "a tool"}, inflation=inflation)
+        for mean, inflation in ((1, ours), (ratio, theirs))
+    ]
+    return judge(*sides, bound)
+
+
+MEASURED = Inflation(1.08, (1.06, 1.11), "by hand")
+
+
+@pytest.mark.parametrize("ratio", [0.8, 1.2])
+def test_an_effect_beyond_the_measured_inflation_stands(build, ratio):
+    """20 % against at most 11 %."""
+    got = _captures(build, ratio, MEASURED, MEASURED)
+    assert (Verdict.FASTER if ratio < 1 else Verdict.SLOWER) is got.verdict
+    assert not got.is_inflated
+
+
+@pytest.mark.parametrize("ratio", [0.9, 1.1])
+@pytest.mark.parametrize("side", [0, 1])
+def test_an_inflation_of_either_side_beyond_the_effect_leaves_no_verdict(build, ratio, side):
+    """10 % against the interval's far end, 11 %, though the ratio itself is below: the numbers are told."""
+    inflations = [None, None]
+    inflations[side] = MEASURED
+    got = _captures(build, ratio, *inflations)
+    assert (Verdict.INCONCLUSIVE, True) == (got.verdict, got.is_inflated)
+    which = ("baseline", "candidate")[side]
+    assert (
+        f"a step of the {which} by 11.0 % (measured: 1.080 of a step without it, 95 % interval 1.060 to" in got.reason
+    )
+    assert "more than the 10.0 % that the sides differ by" in got.reason
+
+
+def test_without_an_interval_the_ratio_of_the_inflation_counts(build):
+    """8 % against 10 % stands, 12 % does not."""
+    assert Verdict.SLOWER is _captures(build, 1.1, None, Inflation(1.08, None, "by hand")).verdict
+    got = _captures(build, 1.1, None, Inflation(1.12, None, "by hand"))
+    assert Verdict.INCONCLUSIVE is got.verdict
+    assert "(measured: 1.120 of a step without it)" in got.reason
+
+
+def test_the_larger_inflation_of_two_is_told(build):
+    """Both exceed 1.1, the candidate's by more."""
+    got = _captures(build, 1.1, Inflation(1.2, None, ""), Inflation(1.3, None, ""))
+    assert "a step of the candidate by 30.0 %" in got.reason
+
+
+def test_the_same_needs_an_inflation_within_the_bound(build):
+    """Equal captures, bound 5 %, which is beyond what recordings made apart may differ by."""
+    assert Verdict.SAME is _captures(build, 1.0, Inflation(1.04, None, ""), None, bound=0.05).verdict
+    got = _captures(build, 1.0, Inflation(1.06, None, ""), None, bound=0.05)
+    assert (Verdict.INCONCLUSIVE, True) == (got.verdict, got.is_inflated)
+    assert "by 6.0 %" in got.reason and "more than the bound of ±5.0 %" in got.reason
+
+
+def test_an_inconclusive_comparison_keeps_its_own_reason(build):
+    """There is no verdict to refuse."""
+    got = _captures(build, 1.0, Inflation(1.5, None, ""), None)
+    assert (Verdict.INCONCLUSIVE, False) == (got.verdict, got.is_inflated)
+    assert "holds 1" in got.reason
+
+
+def test_an_inflation_below_one_counts_by_its_distance():
+    """0.97 by chance, between 0.9 and 1.04: 10 %."""
+    assert 0.1 == pytest.approx(changed_by(Inflation(0.97, (0.9, 1.04), "")))
+    assert 0.03 == pytest.approx(changed_by(Inflation(0.97, None, "")))

@@ -6,7 +6,7 @@ from fdprof.analysis.facts import MOSTLY_OUTSIDE, NOISE, Facts
 from fdprof.analysis.intervals import covered
 from fdprof.capture import NONE, Evidence
 from fdprof.finding import Finding, FindingCode
-from fdprof.units import counted, percent, us
+from fdprof.units import counted, percent, ratio, us
 
 
 def quality_findings(facts: Facts) -> list[Finding]:
@@ -104,17 +104,40 @@ def _inferred(facts: Facts) -> Finding | None:
 
 
 def _inflation(facts: Facts) -> Finding | None:
-    """Time in which the tracer says that it held the step's thread up itself."""
+    """What the tracer costs a step: as measured without it, and the time that it says it held the thread up itself."""
     overhead = facts.capture.overhead
     mine = overhead["thread"] == facts.steps.thread
     spent = float(
         covered(overhead["start_ns"][mine], overhead["end_ns"][mine], facts.steps.starts_ns, facts.steps.ends_ns).mean()
     )
+    reported = f"the profiler reports {us(spent)} µs a step of its own work on the step's thread"
+    measured = facts.capture.inflation
+    added = 0.0 if measured is None else facts.window_ns * (1 - 1 / measured.ratio)
+    low, high = (None, None) if measured is None else measured.interval or (None, None)
+    # Where the interval holds 1 the tracer may cost nothing.
+    if measured is not None and added >= facts.is_worth_saying and (low is None or low > 1):
+        also = f"; {reported}" if spent >= facts.is_worth_saying else ""
+        interval = "" if low is None else f" (95 % interval {ratio(low)} to {ratio(high)})"
+        return Finding(
+            code=FindingCode.PROFILER_INFLATION,
+            text=f"a step takes {ratio(measured.ratio)} times as long as without the profiler{interval}, "
+            f"{us(added)} µs more; {measured.how}{also}",
+            certainty=Evidence.PROVED,
+            cost_ns_per_step=added,
+            evidence={
+                "ratio": measured.ratio,
+                "ratio_low": low,
+                "ratio_high": high,
+                "added_ns": added,
+                "overhead_ns": spent,
+            },
+            advice="differences smaller than that say nothing; trace less, or compare runs without a profiler",
+        )
     if spent < facts.is_worth_saying:
         return None
     return Finding(
         code=FindingCode.PROFILER_INFLATION,
-        text=f"the profiler reports {us(spent)} µs a step of its own work on the step's thread",
+        text=reported,
         certainty=Evidence.PROVED,
         cost_ns_per_step=facts.at_most_idle(spent),
         evidence={"overhead_ns": spent},
