@@ -9,6 +9,11 @@ _INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line."""
+    for number in (0, 1, 2):  # a command that is started, and the shell around nsys, need them open
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     # A closed standard stream is None in Python; printing to it must not be an error of fdprof's.
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:

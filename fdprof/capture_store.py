@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fdprof import folders
 from fdprof.capture import (
     API,
     DEVICE,
@@ -31,7 +32,7 @@ from fdprof.capture import (
     WorkKind,
 )
 from fdprof.documents import damage_in, entries, natural, read_json, text, write_json
-from fdprof.errors import InputError
+from fdprof.errors import InputError, UsageError
 from fdprof.model import Schema, Table
 from fdprof.parquet import read_table, write_table
 
@@ -64,7 +65,13 @@ _ENUMS = {
 
 
 def save_capture(capture: Capture, folder: Path) -> None:
-    """Write a capture into a folder that is there; tables.json comes last, so that a part of one is none."""
+    """Save a capture as a folder, which `fdprof analyze` reads; UsageError when it exists or cannot be written."""
+    if folder.exists():
+        raise UsageError(f"{folder} exists", "give the name of a folder that is to be made")
+    folders.make(folder, lambda scratch: _write(capture, scratch))
+
+
+def _write(capture: Capture, folder: Path) -> None:
     rows = {}
     for name in _TABLES:
         table: Table | None = getattr(capture, name)

@@ -5,6 +5,7 @@ The work is done in native code (ops/collector); here are its life and where its
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import tempfile
@@ -14,11 +15,14 @@ from typing import TYPE_CHECKING
 
 from fdprof import markers
 from fdprof.capture import Capture
-from fdprof.errors import FdprofError
+from fdprof.errors import EnvironmentMissing, FdprofError
 from fdprof.recorded_capture import read_recording
 
 if TYPE_CHECKING:  # it loads ctypes, and needs a compiler the first time
     from fdprof.ops.collector.native import Library
+
+
+_RECORDING = "recording"
 
 
 class _MarkerSink:
@@ -81,39 +85,47 @@ class Collector:
         """
         if self._folder is not None:
             raise FdprofError("the collector is started already", "call stop() first")
-        if not (markers.listens() and self._library.hears_nvtx()):  # else NVTX brings them
-            markers.attach(_MarkerSink(self._library))
+        if markers.attached() is not None or not (markers.listens() and self._library.hears_nvtx()):
+            markers.attach(_MarkerSink(self._library))  # else NVTX brings them
             self._markers_attached = True
-        folder = Path(tempfile.mkdtemp(prefix="fdprof-collector-"))
+        is_started = False
         try:
-            self._library.start(folder / "recording", graph_nodes=self._graph_nodes, cuda=self._cuda)
-        except FdprofError:
-            self._detach_markers()
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        self._folder, self._process = folder, os.getpid()
+            self._folder, self._process = _new_folder(), os.getpid()
+            self._library.start(self._folder / _RECORDING, graph_nodes=self._graph_nodes, cuda=self._cuda)
+            is_started = True
+        finally:  # also when Ctrl-C comes, which it does when CUPTI has
+            if not is_started:
+                self._clear_away()
+        atexit.register(self._end_with_python)
 
     def stop(self) -> Capture:
         """End, and return what was recorded."""
         if self._folder is None:
             raise FdprofError("the collector is not started", "call start() first")
-        folder, self._folder = self._folder, None
-        self._detach_markers()
         if self._process != os.getpid():
+            self._folder = None
             raise FdprofError(
                 f"the collector records process {self._process}, from which this one was forked", "stop it there"
             )
         try:
             self._library.stop()
-            self._capture = read_recording([folder / "recording"])
+            self._capture = read_recording([self._folder / _RECORDING])
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            self._clear_away()
         return self._capture
 
-    def _detach_markers(self) -> None:
+    def _clear_away(self) -> None:
+        atexit.unregister(self._end_with_python)
         if self._markers_attached:
             markers.detach()
             self._markers_attached = False
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def _end_with_python(self) -> None:
+        if self._folder is not None and self._process == os.getpid():
+            self.stop()
 
     def __enter__(self) -> Collector:
         self.start()
@@ -123,5 +135,22 @@ class Collector:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # Not where it was stopped by hand, nor in a child that leaves the block: the recording is its parent's.
-        if self._folder is not None and self._process == os.getpid():
-            self.stop()
+        self._end_with_python()
+
+
+def _new_folder() -> Path:
+    try:
+        return Path(tempfile.mkdtemp(prefix="fdprof-collector-"))
+    except OSError as error:
+        raise EnvironmentMissing(
+            f"no folder for the collector's rows: {error.strerror or error}", "set TMPDIR to a folder with room"
+        ) from error
+
+
+def _let_go_in_child() -> None:
+    """Take the markers off the parent's recording, so that a forked child can have its own."""
+    if isinstance(markers.attached(), _MarkerSink):
+        markers.detach()
+
+
+os.register_at_fork(after_in_child=_let_go_in_child)

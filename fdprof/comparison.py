@@ -163,7 +163,7 @@ class Judgement:
     detectable: float | None  # the smallest ratio above 1 that this comparison would find 4 times out of 5
     verdict: Verdict
     reason: str
-    is_inflated: bool = False  # there would be a verdict, but a tracer's inflation exceeds what it rests on
+    is_inflated: bool = False  # a tracer's inflation exceeds what a verdict or a gate would rest on
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fdprof.backends.paddle import INSTALL_PADDLE
-from fdprof.errors import EnvironmentMissing
+from fdprof.errors import EnvironmentMissing, FdprofError
 from fdprof.nsys_tool import INSTALL, find_nsys, importer_problem
+from fdprof.ops.toolkit import cupti_library
 
 _PADDLE_TIMEOUT_S = 300  # importing Paddle and building the ops once
 _TOOL_TIMEOUT_S = 20
@@ -72,6 +73,7 @@ def diagnose() -> list[Check]:
         _nvcc(),
         *_paddle(facts, failure),
         _nsys(),
+        _collector(),
         Check("simulator", "ok", "needs nothing: --backend sim"),
     ]
 
@@ -102,6 +104,21 @@ def _nvcc() -> Check:
     text = done.stdout if done else ""
     release = next((line.strip() for line in text.splitlines() if "release" in line), "version unknown")
     return Check("nvcc", "ok", f"{nvcc}: {release}")
+
+
+def _collector() -> Check:
+    """Return whether fdprof's own collector can be built, which `fdprof capture` takes where there is no nsys."""
+    from fdprof.ops.collector.build import collector_library
+
+    try:
+        library = collector_library()
+    except FdprofError as error:
+        return Check("collector", "missing", str(error), error.hint or "")
+    cupti = cupti_library()
+    if cupti is None:
+        fix = "install the CUDA toolkit, or set FDPROF_CUPTI to libcupti.so; without it only ranges are recorded"
+        return Check("collector", "unknown", f"{library}; CUPTI's library was not found", fix)
+    return Check("collector", "ok", f"{library}; CUPTI {cupti}")
 
 
 def _nsys() -> Check:

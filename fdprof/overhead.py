@@ -34,7 +34,7 @@ from fdprof.documents import write_json
 from fdprof.errors import FdprofError, ScenarioFailed
 from fdprof.imports import import_capture
 from fdprof.model import Environment, IntColumn, Run
-from fdprof.supervision import Ended
+from fdprof.supervision import Ended, Stopped
 from fdprof.traced_loop import (
     BARE,
     COLLECTOR,
@@ -248,7 +248,12 @@ def _windows_of(request: Request, setting: Setting, step_range: re.Pattern[str] 
             raise problem
         taken = tracer.take(again)
         if taken.outcome.ended is Ended.INTERRUPTED:
-            raise KeyboardInterrupt
+            raise Stopped(taken.outcome.exit_code)
+        if taken.captures and taken.outcome.exit_code:
+            raise ScenarioFailed(
+                f"under {setting.name} the command ended with exit code {taken.outcome.exit_code}",
+                "its inflation cannot be measured so; what the command said stands above",
+            )
         if not taken.captures:
             raise ScenarioFailed(
                 f"under {setting.name} the command left no capture (exit code {taken.outcome.exit_code})",

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import select
 import shutil
@@ -45,6 +46,65 @@ _LOOK_S = 0.05  # between looks at processes that are no children of ours: nothi
 _SAME_S = 0.3  # timeout(1) sends its signal twice, to the process and to its group: that is no second Ctrl-C
 _LEFT_S = 0.5  # what the command left may still be ending by itself
 _GONE_S = 5.0  # how long a killed process may take to go
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal stopped what was being done; `exit_code` is the one to pass on."""
+
+    def __init__(self, exit_code: int) -> None:
+        super().__init__()
+        self.exit_code = exit_code
+
+
+class Stops:
+    """Takes the signals that stop fdprof itself, between and behind the commands that it runs.
+
+    While held, which is from a command's end on, the first is kept until `release`: what was recorded is saved first.
+    A second Ctrl-C stops at once.
+    """
+
+    def __init__(self) -> None:
+        self._is_held = False
+        self._came: int | None = None
+        self._came_s = 0.0
+
+    def hold(self) -> None:
+        self._is_held = True
+
+    def release(self) -> None:
+        """Hold no longer; raise Stopped where a signal came meanwhile."""
+        self._is_held = False
+        came, self._came = self._came, None
+        if came is not None:
+            raise Stopped(_SIGNALLED + came)
+
+    def take(self, number: int, _: FrameType | None) -> None:
+        """Stop, or keep the signal; timeout(1) sends its own twice, which is no second one."""
+        now = time.monotonic()
+        is_first = self._came is None
+        if is_first:
+            self._came, self._came_s = number, now
+        if (is_first and not self._is_held) or (number == signal.SIGINT and now - self._came_s >= _SAME_S):
+            raise Stopped(_SIGNALLED + number)
+
+
+@contextlib.contextmanager
+def stoppable() -> Iterator[Stops]:
+    """Make SIGINT, SIGTERM and SIGHUP raise Stopped, so that what is half done is cleared away."""
+    global _stops
+    stops = Stops()
+    numbers = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]
+    before = {number: signal.signal(number, stops.take) for number in numbers}
+    _stops = stops
+    try:
+        yield stops
+    finally:
+        _stops = None
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+_stops: Stops | None = None
 
 
 class Ended(Enum):
@@ -94,8 +154,11 @@ def run(
     Call it from the main thread, which is the one that Python's signal handlers run in.
     """
     require_command(command[0], environment)
+    if _stops is not None:
+        _stops.release()
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+        with contextlib.suppress(OSError):
+            stream.flush()
     with _orphans_come_here(), _Signals() as signals:
         family = _Family()
         process = _start(command, {**os.environ, **dict(environment)}, quiet)
@@ -109,6 +172,8 @@ def run(
                 process.kill()
             process.wait()
             family.reap(process.pid)
+            if _stops is not None:
+                _stops.hold()
     return Outcome(exit_code, ended, left)
 
 
@@ -129,12 +194,16 @@ def require_command(name: str, environment: Sequence[tuple[str, str]] = ()) -> s
 
 def _start(command: Sequence[str], variables: dict[str, str], quiet: bool) -> subprocess.Popen[bytes]:
     try:
-        return subprocess.Popen(command, env=variables, stdout=2 if quiet else None, start_new_session=True)
+        return subprocess.Popen(
+            command, env=variables, stdout=2 if quiet else None, start_new_session=True, close_fds=False
+        )
     except FileNotFoundError as error:  # it is there itself
         raise UsageError(f"cannot run {command[0]}: its interpreter is not there", "see its first line") from error
     except (OSError, ValueError) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise UsageError(f"cannot run {command[0]}: {why}", "does it run without fdprof?") from error
+        is_script = isinstance(error, OSError) and error.errno == errno.ENOEXEC
+        hint = f"its first line names no interpreter: sh {command[0]}" if is_script else "does it run without fdprof?"
+        raise UsageError(f"cannot run {command[0]}: {why}", hint) from error
 
 
 class _Watch:

@@ -25,7 +25,7 @@ from fdprof.errors import EnvironmentMissing, FdprofError, ScenarioFailed, Usage
 from fdprof.imports import import_capture
 from fdprof.model import IntColumn, Run
 from fdprof.params import Extent, LoopParams
-from fdprof.supervision import Ended, Outcome
+from fdprof.supervision import Ended, Outcome, Stopped
 from fdprof.tracers.protocol import Request, Taken, Tracer
 from fdprof.units import printable
 
@@ -248,7 +248,7 @@ def _request(setting: Setting, command: tuple[str, ...], folder: Path, limit_s: 
 def require_ended(outcome: Outcome, setting: Setting, last: str) -> None:
     """Raise unless the process ended well."""
     if outcome.ended is Ended.INTERRUPTED or outcome.exit_code == _INTERRUPTED:
-        raise KeyboardInterrupt
+        raise Stopped(outcome.exit_code)
     if outcome.ended is Ended.LIMIT:
         raise ScenarioFailed(f"under {setting.name} the loop's process ran past its limit and was ended", _SEE)
     if outcome.exit_code:

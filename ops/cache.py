@@ -24,7 +24,7 @@ def cache_folder() -> Path:
     """Return the folder of all builds: $FDPROF_CACHE_DIR, or fdprof below $XDG_CACHE_HOME or ~/.cache."""
     chosen = os.environ.get(CACHE_VARIABLE)
     if chosen:
-        return Path(chosen)
+        return Path(chosen).resolve()  # processes that change their folder are given paths in it
     base = os.environ.get("XDG_CACHE_HOME")
     try:
         return (Path(base) if base else Path.home() / ".cache") / "fdprof"

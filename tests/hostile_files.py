@@ -306,7 +306,6 @@ def write_good(kind: str, folder: Path) -> Path:
 def write_tables(folder: Path) -> Path:
     """Save a run of the simulator as capture tables and return their folder."""
     capture = capture_of(store.load(write_run(folder.parent / "runs-of-tables")))
-    folder.mkdir()
     save_capture(capture, folder)
     return folder
 

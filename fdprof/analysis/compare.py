@@ -87,16 +87,11 @@ def _ratios(baseline: Side, candidate: Side, judgement: Judgement) -> Mapping[st
 
 
 def _gates(policy: Policy, judgement: Judgement, ratios: Mapping[str, Estimate]) -> tuple[GateResult, ...]:
-    """Return the gates; one that passes by times that give no verdict for a tracer's inflation is open."""
+    """Return the gates; by times that give no verdict for a tracer's inflation none passes and none fails."""
     gates = gates_of(policy, judgement, ratios)
     if not judgement.is_inflated:
         return gates
-    return tuple(
-        replace(gate, outcome=Outcome.OPEN, text=f"{gate.text}; {judgement.reason}")
-        if gate.outcome is Outcome.PASSED
-        else gate
-        for gate in gates
-    )
+    return tuple(replace(gate, outcome=Outcome.OPEN, text=f"{gate.text}; {judgement.reason}") for gate in gates)
 
 
 def _efficiency(side: Side) -> float | None:

@@ -14,7 +14,7 @@ from fdprof.analysis.repetition import first_of_period, period_of
 from fdprof.capture import NONE, WORK_KINDS, ApiKind, Capture, Evidence, RangeKind
 from fdprof.errors import InputError, UsageError
 from fdprof.model import IntColumn
-from fdprof.units import us
+from fdprof.units import counted, us
 
 _FDPROF_DOMAIN = "fdprof"
 
@@ -100,9 +100,12 @@ class Choice:
 def find_steps(capture: Capture, choice: Choice) -> Steps:
     """Return the decode steps; InputError when the capture holds neither ranges nor calls on the chosen thread."""
     if not len(capture.api):
+        activity = "" if len(capture.device) else " and no device activity"
+        ranges = f", only {counted(len(capture.ranges), 'range')}" if len(capture.ranges) else ""
         raise InputError(
-            "the capture holds no CUDA or HIP call" + ("" if len(capture.device) else " and no device activity"),
-            "trace CUDA too: nsys profile -t cuda,nvtx, or ProfilerActivity.CUDA of torch.profiler",
+            f"the capture holds no CUDA or HIP call{activity}{ranges}",
+            "did the traced process use the GPU, and inside the capture range?  By hand, trace CUDA too: "
+            "nsys profile -t cuda,nvtx, or ProfilerActivity.CUDA of torch.profiler",
         )
     candidates = _candidate_threads(capture, choice)
     marked = _marked(capture, choice, candidates)

@@ -75,7 +75,8 @@ def judge(baseline: Side, candidate: Side, same_within: float) -> Judgement:
         )
     refusal = _refusal(baseline, candidate, verdict, estimate, same_within)
     if refusal is not None:
-        verdict, reason = Verdict.INCONCLUSIVE, refusal
+        reason = f"{reason}; {refusal}" if verdict is Verdict.INCONCLUSIVE else refusal
+        verdict = Verdict.INCONCLUSIVE
     return Judgement(
         ratio=estimate,
         units=count,
@@ -94,10 +95,9 @@ def _refusal(baseline: Side, candidate: Side, verdict: Verdict, estimate: Estima
 
     An inflation need not be the same on both sides, so it may make an effect of its own size or hide one.
     """
-    if verdict is Verdict.INCONCLUSIVE:
-        return None
-    is_same = verdict is Verdict.SAME
-    limit = same_within if is_same else abs(estimate.value - 1)
+    effect = _factor(estimate.value) - 1
+    is_same = verdict is Verdict.SAME or (verdict is Verdict.INCONCLUSIVE and effect < same_within)
+    limit = same_within if is_same else effect
     known = [(name, side.inflation) for name, side in (("baseline", baseline), ("candidate", candidate))]
     beyond = [(changed_by(each), name, each) for name, each in known if each is not None and changed_by(each) > limit]
     if not beyond:
@@ -105,16 +105,25 @@ def _refusal(baseline: Side, candidate: Side, verdict: Verdict, estimate: Estima
     change, name, inflation = max(beyond, key=lambda entry: entry[0])
     ends = inflation.interval
     interval = "" if ends is None else f", 95 % interval {ratio(ends[0])} to {ratio(ends[1])}"
-    effect = f"bound of ±{percent(limit)}" if is_same else f"{percent(limit)} that the sides differ by"
+    beside = f"bound of ±{percent(limit)}" if is_same else f"{percent(limit)} that the sides differ by"
     return (
         f"the tracer may change a step of the {name} by {percent(change)} (measured: {ratio(inflation.ratio)} of a "
-        f"step without it{interval}), which is more than the {effect}"
+        f"step without it{interval}), which is more than the {beside}"
     )
 
 
 def changed_by(inflation: Inflation) -> float:
-    """Return by what share a step may be changed: the distance from 1 of the interval's far end, or of the ratio."""
-    return max(abs(end - 1) for end in inflation.interval or (inflation.ratio,))
+    """Return by what share a step may be longer or shorter for being traced: 0.5 for one of 1.5 or of 1 / 1.5.
+
+    The far end of the interval counts; without one, what two processes of one loop may differ by is added.
+    """
+    ends = inflation.interval or (inflation.ratio * (1 - APART), inflation.ratio * (1 + APART))
+    return max(_factor(end) for end in ends) - 1
+
+
+def _factor(ratio: float) -> float:
+    """Return how far a ratio is from 1, whichever side is the baseline."""
+    return max(ratio, 1 / ratio)
 
 
 def with_interval(estimate: Estimate, units: tuple[int, int], interleaved: bool) -> Estimate:

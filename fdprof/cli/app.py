@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -18,10 +19,11 @@ from fdprof.params import LoopParams
 from fdprof.units import printable
 
 _BUG = 70
+_PIPE_CLOSED = 141  # a shell's exit code for SIGPIPE
 _UNREACHABLE = frozenset({errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.ELOOP})
 """What merely asking whether a user's path is there may meet."""
 
-_OUTPUT_LOST = frozenset({errno.ENOSPC, errno.EBADF, errno.EIO})
+_OUTPUT_LOST = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF, errno.EIO})
 
 
 def _tell(message: str) -> None:
@@ -40,7 +42,11 @@ def _boundary() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:  # before there was a block to keep
-        raise typer.Exit(INTERRUPTED) from error
+        raise typer.Exit(getattr(error, "exit_code", INTERRUPTED)) from error
+    except BrokenPipeError as error:  # whoever read the output had enough; 1 would be a failed gate
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered goes nowhere, without an error
+        raise typer.Exit(_PIPE_CLOSED) from error
     except FdprofError as error:
         _tell(f"{error}\n  {error.hint}" if error.hint else str(error))
         raise typer.Exit(error.exit_code) from error
@@ -51,7 +57,7 @@ def _boundary() -> Iterator[None]:
         if isinstance(error, OSError) and error.errno in _UNREACHABLE and error.filename is not None:
             _tell(f"cannot look at {error.filename!s:.200}: {error.strerror}\n  give a path that can be reached")
             raise typer.Exit(InputError.exit_code) from error
-        if type(error).__module__.split(".")[0] in {"typer", "click"} or isinstance(error, BrokenPipeError):
+        if type(error).__module__.split(".")[0] in {"typer", "click"}:
             raise
         traceback.print_exc()
         _tell("this is a bug in fdprof; please report it with the lines above")

@@ -131,7 +131,7 @@ def of_scenario(params_type: type[LoopParams]) -> Callable[..., None]:
             capture_range=None if capture_range == _EVERYTHING else capture_range,
             repeat=repeat,
             is_diagnosed=diagnose,
-            inflation_rounds=rounds if measure_inflation else 0,
+            inflation_rounds=_rounds(rounds) if measure_inflation else 0,
             is_quiet=True,  # its own report is of a loop under a profiler
             step_range=step_pattern(step_range),
             loop=Loop(scenario, mode, "paddle", _BLOCKS, *records),
@@ -192,7 +192,7 @@ def of_command() -> Callable[..., None]:
             capture_range=None if capture_range == _EVERYTHING else capture_range,
             repeat=repeat,
             is_diagnosed=diagnose,
-            inflation_rounds=rounds if measure_inflation else 0,
+            inflation_rounds=_rounds(rounds) if measure_inflation else 0,
             is_quiet=json,
             step_range=step_pattern(step_range),
             loop=None,
@@ -251,15 +251,28 @@ def _check(wish: Wish) -> None:
         raise UsageError(f"--graph-trace is {wish.graph_trace!r}", f"choose one of: {', '.join(GRAPH_TRACES)}")
     if not 1 <= wish.repeat <= _MAX_REPEAT:
         raise UsageError(f"--repeat is {wish.repeat}, expected 1 to {_MAX_REPEAT}", "choose --repeat in that range")
-    if wish.inflation_rounds and not 1 <= wish.inflation_rounds <= _MAX_ROUNDS:
-        raise UsageError(f"--rounds is {wish.inflation_rounds}, expected 1 to {_MAX_ROUNDS}", "for example --rounds 6")
-    if wish.capture_range is not None and not (wish.capture_range and wish.capture_range.isprintable()):
-        raise UsageError(f"--capture-range is {wish.capture_range!r}", "give the name of an NVTX range")
+    if wish.capture_range is not None:
+        name, at, domain = (
+            wish.capture_range.rpartition("@") if "@" in wish.capture_range else (wish.capture_range, "", "")
+        )
+        if not name or (at and not domain) or not wish.capture_range.isprintable():
+            raise UsageError(f"--capture-range is {wish.capture_range!r}", "give an NVTX range: NAME, or NAME@DOMAIN")
+    if wish.inflation_rounds and wish.loop is None and wish.capture_range == CUDA_PROFILER_API:
+        raise UsageError(
+            f"--measure-inflation with --capture-range {CUDA_PROFILER_API}: untraced, nobody sees where that begins",
+            "name an NVTX range, or leave the capture range out",
+        )
     if wish.repeat > 1 and wish.capture_range is None:
         raise UsageError(
             f"--repeat {wish.repeat} without a capture range: there is one capture of the whole command",
             f"give --capture-range {CUDA_PROFILER_API}, or the name of an NVTX range",
         )
+
+
+def _rounds(rounds: int) -> int:
+    if not 1 <= rounds <= _MAX_ROUNDS:  # here, while 0 does not yet mean that nothing is measured
+        raise UsageError(f"--rounds is {rounds}, expected 1 to {_MAX_ROUNDS}", "for example --rounds 6")
+    return rounds
 
 
 def _command_of(scenario: str, mode: str, records: Sequence[Any], tracer: str) -> tuple[str, ...]:

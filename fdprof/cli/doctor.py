@@ -11,7 +11,7 @@ _MARKS = {"ok": "ok  ", "missing": "no  ", "unknown": "?   "}
 
 
 def doctor(json: Json = False) -> None:
-    """Check driver, GPU, nvcc, Paddle and its kernels, pinned memory, the ops and nsys."""
+    """Check driver, GPU, nvcc, Paddle and its kernels, pinned memory, the ops, nsys and the collector."""
     from fdprof.diagnosis import diagnose
 
     checks = diagnose()

@@ -16,9 +16,8 @@ import typer
 from fdprof import plugins
 from fdprof.cli.captures import Progress, naming
 from fdprof.cli.options import say, show
-from fdprof.cli.recording import INTERRUPTED
 from fdprof.errors import EnvironmentMissing, FdprofError, InputError, UsageError
-from fdprof.supervision import Ended, Outcome, require_command
+from fdprof.supervision import Ended, Outcome, Stops, require_command, stoppable
 from fdprof.tracers.protocol import Diagnosing, Request, Taken, Tracer
 from fdprof.units import printable
 
@@ -61,30 +60,36 @@ class Wish:
 def carry_out(wish: Wish) -> None:
     """Capture, save, report, and end with the command's exit code where that is not 0."""
     require_command(wish.command[0])
-    with _place(wish.runs) as place:
+    with stoppable() as stops, _place(wish.runs) as place:
         request = _request(wish, place / "timed")
         name, tracer, why = tracer_for(wish.tracer, request)
         if wish.is_diagnosed and not isinstance(tracer, Diagnosing):
             raise UsageError(f"--diagnose: {name} takes no back-traces", "use --with nsys, or leave it out")
-        say(f"tracer {name}: {why}")
+        _tell_user(f"tracer {name}: {why}")
         now = datetime.datetime.now(datetime.timezone.utc)
         taken = tracer.take(request)
         _tell(taken.outcome, wish.limit_s)
         if not taken.captures:
             _end_without(wish, taken, request.folder, now)
         folders = _kept(wish, name, taken, wish.runs or place, now)
-        is_interrupted = _measure_inflation(wish, name, _request(wish, place / "inflation"), taken.outcome, folders)
-        failed = _report(wish, folders)
-        if isinstance(tracer, Diagnosing) and wish.is_diagnosed:
+        stops.release()
+        results, failed = _analyzed_all(wish, folders)
+        stopped = None
+        if results and wish.inflation_rounds:
+            again = _request(wish, place / "inflation")
+            stopped = _measure_inflation(wish, name, again, taken.outcome, folders, stops)
+            results, failed = _analyzed_all(wish, folders)
+        _report(wish, folders, results, failed)
+        if isinstance(tracer, Diagnosing) and wish.is_diagnosed and stopped is None:
             _diagnose(wish, tracer, _request(wish, place / "diagnosis"), taken.outcome, folders[0])
+    if stopped is not None:
+        raise stopped
     if taken.outcome.exit_code:
-        if failed is not None:
-            say(f"fdprof: {printable(str(failed))}" + (f"\n  {printable(failed.hint)}" if failed.hint else ""))
+        if failed:
+            _tell_user(f"fdprof: {printable(str(failed[0]))}")
         raise typer.Exit(taken.outcome.exit_code)
-    if failed is not None:
-        raise failed
-    if is_interrupted:
-        raise typer.Exit(INTERRUPTED)
+    if failed:
+        raise failed[0]
 
 
 def tracer_for(wanted: str, request: Request) -> tuple[str, Tracer, str]:
@@ -139,18 +144,24 @@ def _request(wish: Wish, folder: Path) -> Request:
     )
 
 
+def _tell_user(text: str) -> None:
+    """Print a line of prose on standard error; where that cannot be written, no capture is lost for it."""
+    with suppress(OSError):
+        say(text)
+
+
 def _tell(outcome: Outcome, limit_s: float) -> None:
     """Say how the command ended, unless it ended well."""
     if outcome.ended is Ended.LIMIT:
-        say(f"fdprof: the command ran past --limit {limit_s:g} s and was ended")
+        _tell_user(f"fdprof: the command ran past --limit {limit_s:g} s and was ended")
     elif outcome.ended is Ended.INTERRUPTED:
-        say("fdprof: interrupted: the command was ended")
+        _tell_user("fdprof: interrupted: the command was ended")
     elif outcome.ended is Ended.SIGNAL:
-        say(f"fdprof: the command was ended by {_signal_name(outcome.exit_code - _SIGNALLED)}")
+        _tell_user(f"fdprof: the command was ended by {_signal_name(outcome.exit_code - _SIGNALLED)}")
     elif outcome.exit_code:
-        say(f"fdprof: the command ended with exit code {outcome.exit_code}")
+        _tell_user(f"fdprof: the command ended with exit code {outcome.exit_code}")
     if outcome.left:
-        say(f"fdprof: ended what the command had left running: {', '.join(outcome.left)}")
+        _tell_user(f"fdprof: ended what the command had left running: {', '.join(outcome.left)}")
 
 
 def _signal_name(number: int) -> str:
@@ -181,7 +192,7 @@ def _kept(wish: Wish, tracer: str, taken: Taken, root: Path, now: datetime.datet
     for each in taken.captures:
         found.append(captured.save(root, _folder_name(wish, now), each, record))
         if wish.runs is not None:
-            say(f"saved {found[-1]}")
+            _tell_user(f"saved {found[-1]}")
     return found
 
 
@@ -202,29 +213,30 @@ def _end_without(wish: Wish, taken: Taken, folder: Path, now: datetime.datetime)
 
         kept = folders.make_unused(wish.runs, _folder_name(wish, now) + "-unfinished", fill)
         notes = tuple(note.replace(str(folder), str(kept)) for note in notes)
-        say(f"saved what {taken.tool} left: {kept}")
+        _tell_user(f"saved what {taken.tool} left: {kept}")
     reason = " ".join(notes) or f"{taken.tool} wrote no capture and gave no reason"
     if taken.outcome.exit_code:
-        say(f"fdprof: nothing was captured: {printable(reason)}")
+        _tell_user(f"fdprof: nothing was captured: {printable(reason)}")
         raise typer.Exit(taken.outcome.exit_code)
     raise InputError(
         f"nothing was captured: {printable(reason)}",
         "does the command use the GPU, and reach its capture range?"
         if wish.capture_range is not None
-        else "does the command use the GPU in the process that it starts?",
+        else "does the command use the GPU? torch and paddle see the process that it starts alone, nsys and fdprof all",
     )
 
 
-def _measure_inflation(wish: Wish, tracer: str, request: Request, outcome: Outcome, captures: Sequence[Path]) -> bool:
-    """Measure how much longer a step is for being traced, where that is asked for, and write it beside the captures.
+def _measure_inflation(
+    wish: Wish, tracer: str, request: Request, outcome: Outcome, captures: Sequence[Path], stops: Stops
+) -> KeyboardInterrupt | None:
+    """Measure how much longer a step is for being traced, and write it beside the captures.
 
-    The capture stands without it, so what goes wrong is said and no more.  Return whether Ctrl-C came.
+    The capture stands without it, so what goes wrong is said and no more.  Return the signal that stopped it, if one
+    did.
     """
-    if not wish.inflation_rounds:
-        return False
     if outcome.exit_code:
-        say("fdprof: the inflation is not measured: the command did not end well")
-        return False
+        _tell_user("fdprof: the inflation is not measured: the command did not end well")
+        return None
     from fdprof import captured
     from fdprof.overhead import measured_inflation
 
@@ -236,23 +248,22 @@ def _measure_inflation(wish: Wish, tracer: str, request: Request, outcome: Outco
             loop=wish.loop,
             traced=captures if len(captures) == 1 else (),
             step_range=wish.step_range,
-            progress=say,
+            progress=_tell_user,
         )
-    except KeyboardInterrupt:
-        say("fdprof: interrupted: the inflation is not measured")
-        return True
+        stops.release()
+    except KeyboardInterrupt as signalled:
+        _tell_user("fdprof: interrupted: the inflation is not measured")
+        return signalled
     except FdprofError as error:
-        say(f"fdprof: the inflation is not measured: {printable(str(error))}")
-        return False
+        _tell_user(f"fdprof: the inflation is not measured: {printable(str(error))}")
+        return None
     for folder in captures:
         captured.with_inflation(folder, inflation)
-    return False
+    return None
 
 
-def _report(wish: Wish, captures: Sequence[Path]) -> FdprofError | None:
-    """Report the captures that can be used; return the first error of one that cannot."""
-    from fdprof.reports.protocol import Analyses
-
+def _analyzed_all(wish: Wish, captures: Sequence[Path]) -> "tuple[list[CaptureResult], list[FdprofError]]":
+    """Return the analyses of the captures that can be used, and the errors of those that cannot."""
     results: list[CaptureResult] = []
     failed: list[FdprofError] = []
     for folder in captures:
@@ -260,11 +271,19 @@ def _report(wish: Wish, captures: Sequence[Path]) -> FdprofError | None:
             results.append(_analyzed(wish, folder))
         except FdprofError as error:
             failed.append(error)
+    return results, failed
+
+
+def _report(
+    wish: Wish, captures: Sequence[Path], results: "Sequence[CaptureResult]", failed: Sequence[FdprofError]
+) -> None:
+    """Report what could be analyzed; the first error is the caller's to raise."""
+    from fdprof.reports.protocol import Analyses
+
     if results:
         show(results[0] if len(captures) == 1 else Analyses(tuple(results)), wish.json, wish.output)
     for other in failed[1:]:
-        say(f"fdprof: {printable(str(other))}")
-    return failed[0] if failed else None
+        _tell_user(f"fdprof: {printable(str(other))}")
 
 
 def _analyzed(wish: Wish, folder: Path) -> "CaptureResult":
@@ -296,7 +315,7 @@ def _warm_up(wish: Wish) -> tuple[str, ...]:
 def _diagnose(wish: Wish, tracer: Diagnosing, request: Request, outcome: Outcome, folder: Path) -> None:
     """Print what a second pass with back-traces finds, and save it beside the capture."""
     if outcome.exit_code:
-        say("fdprof: no second pass with back-traces: the command did not end well")
+        _tell_user("fdprof: no second pass with back-traces: the command did not end well")
         return
     from fdprof.documents import write_text
 

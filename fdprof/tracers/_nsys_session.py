@@ -81,8 +81,8 @@ class Session:
         log, started = request.folder / "nsys.log", request.folder / "started"
         # nsys keeps its files, its locks too, where TMPDIR says, and leaves some of them.
         with tempfile.TemporaryDirectory(prefix="fdprof-nsys-", ignore_cleanup_errors=True) as scratch:
-            inner = ("sh", "-c", _INNER.format(restore=_restored(request)), str(started), *request.command)
-            outer = ("sh", "-c", _OUTER, str(log), str(self._nsys.path), *self._options, *inner)
+            inner = ("/bin/sh", "-c", _INNER.format(restore=_restored(request)), str(started), *request.command)
+            outer = ("/bin/sh", "-c", _OUTER, str(log), str(self._nsys.path), *self._options, *inner)
             request.progress(f"running {request.command[0]} under {self._nsys.name}")
             outcome = run(
                 outer,

@@ -90,7 +90,6 @@ def _too_few(request: Request, captures: int) -> list[str]:
 
 
 def _saved(capture: Capture, folder: Path) -> Path:
-    folder.mkdir()
     save_capture(capture, folder)
     return folder
 

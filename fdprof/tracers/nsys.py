@@ -98,8 +98,8 @@ def _nvtx_notes(nsys: Nsys, exports: list[Path]) -> Iterator[str]:
     for path in exports:
         if any(_OLD_NVTX in message for message in messages(path)):
             yield (
-                f"{nsys.name} is older than the NVTX that the command uses and may have lost its ranges: use a newer "
-                "nsys, or in the command's Python nvtx==0.2.11"
+                f"{nsys.name} is older than the NVTX that the command uses: it loses ranges of the Python package nvtx "
+                "from 0.2.12 on, and keeps those of fdprof's markers; use a newer nsys"
             )
             return
 

@@ -39,15 +39,15 @@ def _cupti() -> Mapping[str, str]:
 class Library:
     """The library in this process.
 
-    Its calls keep Python's lock: starting and stopping change what the running thread does, and a push or a pop is
-    shorter than giving the lock away and taking it back.
+    Pushing and popping a range keeps Python's lock: giving it away and taking it back would take longer.  Starting and
+    stopping give it away: a host callback that the device still waits for may be Python's.
     """
 
     def __init__(self) -> None:
         self._path = path = collector_library()
         self._lent: dict[str, str] = {}
         try:
-            self._native = ctypes.PyDLL(str(path))
+            self._native, self._locked = ctypes.CDLL(str(path)), ctypes.PyDLL(str(path))
         except OSError as error:
             raise EnvironmentMissing(
                 f"the collector cannot be loaded: {error}",
@@ -58,13 +58,13 @@ class Library:
         self._native.fdprof_row_size.restype = ctypes.c_uint32
         self._native.fdprof_range_name.argtypes = [ctypes.c_char_p]
         self._native.fdprof_range_name.restype = ctypes.c_uint32
-        self._native.fdprof_range_push.argtypes = [ctypes.c_uint32, ctypes.c_int64]
-        self._native.fdprof_range_push.restype = None
-        self._native.fdprof_range_pop.argtypes = []
-        self._native.fdprof_range_pop.restype = None
+        self._locked.fdprof_range_push.argtypes = [ctypes.c_uint32, ctypes.c_int64]
+        self._locked.fdprof_range_push.restype = None
+        self._locked.fdprof_range_pop.argtypes = []
+        self._locked.fdprof_range_pop.restype = None
         self.range_name = self._native.fdprof_range_name
-        self.range_push = self._native.fdprof_range_push
-        self.range_pop = self._native.fdprof_range_pop
+        self.range_push = self._locked.fdprof_range_push
+        self.range_pop = self._locked.fdprof_range_pop
 
     def row_sizes(self) -> tuple[int, ...]:
         """Return the size of each table's row in bytes, in the order of rows.h."""
@@ -81,11 +81,15 @@ class Library:
         it, or a recording that runs already.
         """
         self._lend_environment()
+        is_started = False
         try:
             self._start(folder, graph_nodes, cuda)
-        except EnvironmentMissing:
-            self._return_environment()
-            raise
+            is_started = True
+        finally:  # also when Ctrl-C comes, which it does when the call has returned
+            if not is_started:
+                if (folder / "begin.json").exists():
+                    self._native.fdprof_collect_stop()
+                self._return_environment()
 
     def _start(self, folder: Path, graph_nodes: bool, cuda: bool) -> None:
         if self._native.fdprof_collect_start(os.fsencode(folder), int(graph_nodes), 1, int(cuda)):
@@ -98,10 +102,9 @@ class Library:
 
     def stop(self) -> None:
         """End the recording: waits for the device, writes what is left, and takes CUPTI out of the process."""
+        self._return_environment()
         if self._native.fdprof_collect_stop():
             raise EnvironmentMissing(f"the collector cannot stop: {self._error()}", "start it first")
-
-        self._return_environment()
 
     def _lend_environment(self) -> None:
         """Set what the library looks CUPTI up by, and what a library that first uses NVTX now finds the collector by.

@@ -387,9 +387,11 @@ def test_a_watched_range_is_the_recording_each_time_up_to_the_limit(run):
     ]
 
 
-@pytest.mark.parametrize(("wanted", "count"), [("measured@engine", 1), ("measured@other", 0), ("measured", 2)])
+@pytest.mark.parametrize(
+    ("wanted", "count"), [("measured@engine", 1), ("measured@other", 0), ("measured", 1), ("measured@*", 2)]
+)
 def test_a_watched_range_is_of_its_domain_or_of_any(run, wanted, count):
-    """One of the domain engine and one of the default domain: a name alone means both."""
+    """One of the domain engine and one of the default domain, which a name alone means; * means both."""
     _, _, recordings = run(
         code="import nvtx\nwith nvtx.annotate('measured'): pass\nwith nvtx.annotate('measured', domain='engine'): pass",
         FDPROF_COLLECT_RANGE=wanted,

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from fdprof import capture_store
 from fdprof.capture import UNTIMED_COPIES, Device
 from fdprof.capture_store import SCHEMA_VERSION, holds_capture, load_capture, save_capture
-from fdprof.errors import InputError
+from fdprof.errors import InputError, UsageError
 from fdprof.imports import import_capture
 from fdprof.model import Table
 from fdprof.recorded_capture import read_recording
@@ -46,7 +46,7 @@ def capture(tmp_path_factory, a_process, a_recorded_loop):
 @pytest.fixture(scope="module")
 def good(tmp_path_factory, capture):
     """Its folder, not to be changed."""
-    folder = tmp_path_factory.mktemp("good")
+    folder = tmp_path_factory.mktemp("made") / "good"
     save_capture(capture, folder)
     return folder
 
@@ -124,8 +124,8 @@ def test_the_folder_is_found_by_what_is_in_it(capture, good, tmp_path):
 def test_an_empty_capture_comes_back(build, tmp_path):
     """No name, no thread, no row."""
     empty = build.a_capture(threads=(), devices=())
-    save_capture(empty, tmp_path)
-    assert fields(empty) == fields(load_capture(tmp_path))
+    save_capture(empty, tmp_path / "empty")
+    assert fields(empty) == fields(load_capture(tmp_path / "empty"))
 
 
 def test_what_only_other_sources_have_comes_back_too(build, tmp_path):
@@ -138,12 +138,12 @@ def test_what_only_other_sources_have_comes_back_too(build, tmp_path):
         limits=("a", "ü"),
         devices=(Device(1, 0),),
     )
-    save_capture(capture, tmp_path)
-    assert fields(capture) == fields(load_capture(tmp_path))
+    save_capture(capture, tmp_path / "more")
+    assert fields(capture) == fields(load_capture(tmp_path / "more"))
 
 
-def test_without_its_document_a_folder_is_no_capture(capture, tmp_path, monkeypatch):
-    """tables.json is written last: who is interrupted before has left no capture, and no part of its document."""
+def test_a_capture_is_saved_whole_or_not_at_all(capture, tmp_path, monkeypatch):
+    """tables.json is written last, and the folder has its name only then."""
 
     def interrupted(path, document):
         assert all((path.parent / f"{name}.parquet").exists() for name in TABLES)
@@ -151,8 +151,14 @@ def test_without_its_document_a_folder_is_no_capture(capture, tmp_path, monkeypa
 
     monkeypatch.setattr("fdprof.capture_store.write_json", interrupted)
     with pytest.raises(KeyboardInterrupt):
+        save_capture(capture, tmp_path / "capture")
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_what_is_there_is_not_overwritten(capture, tmp_path):
+    """Neither a capture nor anything else of that name."""
+    with pytest.raises(UsageError, match="exists"):
         save_capture(capture, tmp_path)
-    assert not holds_capture(tmp_path)
 
 
 # Hostile folders: the document

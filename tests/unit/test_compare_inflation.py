@@ -65,7 +65,7 @@ def test_an_effect_below_the_inflation_ends_with_exit_3(build):
     assert None is result.comparison.moved.change or "neither" == result.comparison.moved.change.value
 
 
-def test_a_gate_that_passes_by_inflated_times_is_open(build):
+def test_a_gate_on_inflated_times_is_open(build):
     """25 % slower, allowed are 40 %: with an inflation of up to 30 % nobody can say."""
     (gate,) = _compared(build, 250, MEASURED, MEASURED, max_ratio=1.4).comparison.gates
     assert Outcome.OPEN is gate.outcome
@@ -73,7 +73,7 @@ def test_a_gate_that_passes_by_inflated_times_is_open(build):
     (gate,) = _compared(build, 250, max_ratio=1.4).comparison.gates
     assert Outcome.PASSED is gate.outcome
     (gate,) = _compared(build, 250, MEASURED, MEASURED, max_ratio=1.1).comparison.gates
-    assert Outcome.FAILED is gate.outcome
+    assert Outcome.OPEN is gate.outcome
 
 
 def test_the_documents_hold_the_inflation_or_null(build):

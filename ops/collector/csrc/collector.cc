@@ -37,7 +37,7 @@ struct Wanted {
 };
 
 struct Collector {
-  std::recursive_mutex mutex;
+  std::recursive_timed_mutex mutex;
   std::shared_ptr<Recording> recording;
   bool has_cuda = false;     // the driver has told that CUDA starts, or Python wants it
   bool traces_cuda = false;  // this recording does
@@ -115,7 +115,7 @@ std::string next_folder(Collector& all) {
 // The wanted range, or the calls around it, begin and end a recording; returns whether one began.
 bool at_range(bool starts) {
   Collector& all = collector();
-  const std::lock_guard<std::recursive_mutex> lock(all.mutex);
+  const std::lock_guard<std::recursive_timed_mutex> lock(all.mutex);
   if (starts && all.recording == nullptr && all.taken < all.wanted.repeat) {
     return begin(all, next_folder(all));
   }
@@ -129,8 +129,11 @@ bool at_range(bool starts) {
 
 void end_recording(End how) {
   Collector& all = collector();
-  const std::lock_guard<std::recursive_mutex> lock(all.mutex);
-  end(all, how);
+  // A thread that is inside CUPTI may want this lock while CUPTI keeps us waiting: a process must end all the same.
+  const std::unique_lock<std::recursive_timed_mutex> lock(all.mutex, std::chrono::seconds(1));
+  if (lock.owns_lock()) {
+    end(all, how);
+  }
 }
 
 // Python ends before the C library does, and with it goes what the driver needs: the end is best made there.
@@ -152,7 +155,7 @@ void flush_now_and_then(std::chrono::milliseconds period) {
         return;
       }
       Collector& all = collector();
-      const std::lock_guard<std::recursive_mutex> lock(all.mutex);
+      const std::lock_guard<std::recursive_timed_mutex> lock(all.mutex);
       if (all.recording == nullptr) {
         continue;
       }
@@ -168,7 +171,7 @@ void flush_now_and_then(std::chrono::milliseconds period) {
 
 void set_up() {
   Collector& all = collector();
-  const std::lock_guard<std::recursive_mutex> lock(all.mutex);
+  const std::lock_guard<std::recursive_timed_mutex> lock(all.mutex);
   if (all.was_set_up) {
     return;
   }
@@ -228,7 +231,7 @@ FDPROF_EXPORT int InitializeInjection() {
   using namespace fdprof;
   set_up();
   Collector& all = collector();
-  const std::lock_guard<std::recursive_mutex> lock(all.mutex);
+  const std::lock_guard<std::recursive_timed_mutex> lock(all.mutex);
   if (all.wanted.folder.empty() || all.has_cuda || !all.wanted.cuda) {
     return 1;
   }
@@ -249,7 +252,7 @@ FDPROF_EXPORT int fdprof_collect_start(const char* folder, int nodes, int driver
   using namespace fdprof;
   set_up();
   Collector& all = collector();
-  const std::lock_guard<std::recursive_mutex> lock(all.mutex);
+  const std::lock_guard<std::recursive_timed_mutex> lock(all.mutex);
   if (all.recording != nullptr || !all.wanted.folder.empty()) {
     all.refused = "this process is being recorded already";
     return 1;
@@ -273,7 +276,7 @@ FDPROF_EXPORT int fdprof_collect_start(const char* folder, int nodes, int driver
 FDPROF_EXPORT int fdprof_collect_stop() {
   using namespace fdprof;
   Collector& all = collector();
-  const std::lock_guard<std::recursive_mutex> lock(all.mutex);
+  const std::lock_guard<std::recursive_timed_mutex> lock(all.mutex);
   if (all.recording == nullptr || !all.wanted.folder.empty()) {
     all.refused = "no recording was started here";
     return 1;

@@ -191,6 +191,9 @@ std::string narrow(const wchar_t* text) {
 uint32_t number_of_text(const char* text) { return number_of(text == nullptr ? std::string_view() : text); }
 
 uint32_t name_in(const nvtxEventAttributes_t* event) {
+  if (event == nullptr) {
+    return number_of("");
+  }
   switch (event->messageType) {
     case NVTX_MESSAGE_TYPE_ASCII:
       return number_of_text(event->message.ascii);
@@ -204,6 +207,9 @@ uint32_t name_in(const nvtxEventAttributes_t* event) {
 }
 
 int64_t payload_in(const nvtxEventAttributes_t* event) {
+  if (event == nullptr) {
+    return -1;
+  }
   switch (event->payloadType) {
     case NVTX_PAYLOAD_TYPE_UNSIGNED_INT64:
     case NVTX_PAYLOAD_TYPE_INT64:
@@ -315,8 +321,8 @@ void ranges_flush() {
 
 void watch_range(const std::string& name, const std::string& domain, bool (*at)(bool starts)) {
   watcher = at;
-  any_domain = domain.empty();
-  watched_domain = domain.empty() ? 0 : number_of(domain);
+  any_domain = domain == "*";
+  watched_domain = domain.empty() || any_domain ? DEFAULT_DOMAIN : number_of(domain);
   watched_name = number_of(name);
 }
 

@@ -17,7 +17,7 @@ void ranges_to(std::shared_ptr<Recording> into);
 // Hands over what threads still hold.
 void ranges_flush();
 
-// A range that begins and ends a recording: its name, and its domain unless that is empty.  `at` is called with true
+// A range that begins and ends a recording: its name, and its domain: "" the default one, "*" any.  `at` is called with true
 // right before it begins, and says whether it began a recording; only then it is called with false right after that
 // same range has ended, so that one inside it, or of another thread, ends nothing.
 void watch_range(const std::string& name, const std::string& domain, bool (*at)(bool starts));

@@ -48,7 +48,9 @@ uint32_t kernel_name(Recording& into, const char* mangled) {
   const uint32_t number = number_of(mangled);
   if (!into.knows_name(number)) {
     int status = 0;
-    char* plain = abi::__cxa_demangle(mangled, nullptr, nullptr, &status);
+    // Only what is mangled: "f", a kernel of extern "C", would come out as the type float.
+    const bool is_mangled = mangled[0] == '_' && mangled[1] == 'Z';
+    char* plain = is_mangled ? abi::__cxa_demangle(mangled, nullptr, nullptr, &status) : nullptr;
     into.name(number, plain == nullptr ? mangled : plain);
     std::free(plain);
   }
