@@ -39,8 +39,8 @@ for part in $parts; do
             overhead $kernels --rounds 6 --kernels $kernels --with fdprof,nsys-graph
         done
         ;;
-    others) overhead others --rounds 2 --with torch,paddle ;;
-    graph) overhead graph --rounds 2 --launch graph --with fdprof,nsys-graph,nsys-node ;;
+    others) overhead others --rounds 1 --with torch,paddle ;;
+    graph) overhead graph --rounds 1 --launch graph --with fdprof,nsys-graph,nsys-node ;;
     captures)
         mkdir -p "$out/captures"
         for mode in sync async sync-pinned overlap overlap-copy-stream; do

@@ -31,7 +31,8 @@ def diagnose(request: Request) -> Diagnosis:
         "--trace=cuda,nvtx",  # NVTX carries Python's stacks, and capture ranges
         *COMMON,
         "--sample=process-tree",  # back-traces come only where the CPU is sampled
-        f"{_NATIVE}=sync:{THRESHOLD_NS},memory:{THRESHOLD_NS}",
+        # All: `memory` means allocations, and cudaMemcpy got no stack by it (nsys 2025.3.1).
+        f"{_NATIVE}=all:{THRESHOLD_NS}",
         f"{_PYTHON}=cuda",
         "--cuda-graph-trace=node",
         *range_options(once),

@@ -308,5 +308,5 @@ def test_a_second_pass_without_cuda_says_that_it_saw_no_call(whole, request_of):
     found = TRACER.diagnose(request_of("true"))
     assert ((), 0) == (found.calls, found.exit_code)
     assert found.notes
-    assert any(argument.startswith("--cudabacktrace=sync:20000") for argument in found.arguments)
+    assert any(argument.startswith("--cudabacktrace=all:20000") for argument in found.arguments)
     assert not any("_ns" in field for field in found.__slots__ if field != "threshold_ns")
