@@ -22,7 +22,7 @@ DATA = Path(__file__).parents[1] / "data" / "h200-2026-11-30" / "both-ways"
 LOOPS = sorted(path.name.removesuffix(".fdprof") for path in DATA.glob("*.fdprof"))
 WARMUP = 5
 BUSY_WITHIN = 0.01
-"""How far apart the device's mean busy time may be: 15 pairs of that session lay within 0.2 %."""
+"""How far apart the device's mean busy time may be: the 15 pairs of that session lie within 0.7 %."""
 
 
 def quiet(text: str) -> None:
