@@ -239,7 +239,10 @@ class _Watch:
         if self._are_gone(self._family.members, _LEFT_S):
             return ()
         left = self._family.members()
-        names = tuple(_name_of(pid) for pid in left)
+        theirs = (
+            set(self._targets()) if self._ends_itself else set(left)
+        )  # a profiler's own programs are not the command's
+        names = tuple(_name_of(pid) for pid in left if pid in theirs)
         _signal_all(left, signal.SIGTERM)
         _signal_all(left, signal.SIGCONT)
         if not self._are_gone(self._family.members, self._grace_s):

@@ -63,7 +63,7 @@ void CUPTIAPI buffer_requested(uint8_t** buffer, size_t* size, size_t* most_reco
   *most_records = 0;
 }
 
-// Called by CUPTI's own thread, or by the one that flushes: never with Python's lock held for the loop's thread.
+// Called by CUPTI's own thread, or by the one that flushes.  No Python is needed for any of it.
 void CUPTIAPI buffer_completed(CUcontext context, uint32_t stream, uint8_t* buffer, size_t, size_t valid_size) {
   const std::shared_ptr<Recording> into = current_target();
   if (into != nullptr) {
