@@ -295,6 +295,27 @@ def test_a_forked_child_leaves_its_parents_recording_alone(run):
     ] == output
 
 
+def test_a_forked_child_can_have_a_recording_of_its_own(run):
+    """The markers are its own then, and the parent's stay the parent's."""
+    output = run(
+        "import os\n"
+        "from fdprof import markers\n"
+        "from fdprof.collector import Collector\n"
+        "with Collector(cuda=False) as collector:\n"
+        "    with markers.step(1): pass\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        with Collector(cuda=False) as own:\n"
+        "            with markers.step(7): pass\n"
+        "        print(own.capture.ranges['payload'].tolist(), flush=True)\n"
+        "        os._exit(0)\n"
+        "    os.waitpid(child, 0)\n"
+        "    with markers.step(2): pass\n"
+        "print(collector.capture.ranges['payload'].tolist())"
+    )
+    assert ["[7]", "[1, 2]"] == output
+
+
 def test_a_process_that_is_recorded_from_outside_is_not_recorded_twice(run, tmp_path):
     """As under fdprof capture: the outer recording goes on, and holds no error."""
     outer = tmp_path / "outer"
