@@ -6,6 +6,7 @@ CAPTURE/api.parquet     and device, ranges, links, event_records, overhead, unti
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -66,9 +67,12 @@ _ENUMS = {
 
 def save_capture(capture: Capture, folder: Path) -> None:
     """Save a capture as a folder, which `fdprof analyze` reads; UsageError when it exists or cannot be written."""
-    if folder.exists():
+    try:
+        is_there = os.path.lexists(folder)  # a dangling link too: nothing can be renamed to it
+    except ValueError:  # a null byte
+        is_there = False
+    if is_there or not folders.make(folder, lambda scratch: _write(capture, scratch)):
         raise UsageError(f"{folder} exists", "give the name of a folder that is to be made")
-    folders.make(folder, lambda scratch: _write(capture, scratch))
 
 
 def _write(capture: Capture, folder: Path) -> None:

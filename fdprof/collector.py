@@ -6,6 +6,7 @@ The work is done in native code (ops/collector); here are its life and where its
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import shutil
 import tempfile
@@ -96,7 +97,7 @@ class Collector:
         finally:  # also when Ctrl-C comes, which it does when CUPTI has
             if not is_started:
                 self._clear_away()
-        atexit.register(self._end_with_python)
+        atexit.register(self._end_at_exit)
 
     def stop(self) -> Capture:
         """End, and return what was recorded."""
@@ -115,7 +116,7 @@ class Collector:
         return self._capture
 
     def _clear_away(self) -> None:
-        atexit.unregister(self._end_with_python)
+        atexit.unregister(self._end_at_exit)
         if self._markers_attached:
             markers.detach()
             self._markers_attached = False
@@ -123,7 +124,12 @@ class Collector:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
-    def _end_with_python(self) -> None:
+    def _end_at_exit(self) -> None:
+        with contextlib.suppress(FdprofError):  # nobody is left who wants the capture
+            self._end_unless_ended()
+
+    def _end_unless_ended(self) -> None:
+        # Not where it was stopped by hand, nor in a child that leaves the block: the recording is its parent's.
         if self._folder is not None and self._process == os.getpid():
             self.stop()
 
@@ -134,8 +140,7 @@ class Collector:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Not where it was stopped by hand, nor in a child that leaves the block: the recording is its parent's.
-        self._end_with_python()
+        self._end_unless_ended()
 
 
 def _new_folder() -> Path:

@@ -166,6 +166,7 @@ def run(
             watch = _Watch(process, family, signals, ends_itself, grace_s, finish_s, tell)
             ended, exit_code = watch.to_the_end(time.monotonic() + limit_s)
             left = watch.end_what_is_left()
+            late = watch.came_late(ended)
         finally:  # also on a bug: nothing of it stays behind
             family.kill()
             if process.poll() is None:
@@ -174,6 +175,8 @@ def run(
             family.reap(process.pid)
             if _stops is not None:
                 _stops.hold()
+    if late is not None:  # it came when the command had ended: nothing of it was interrupted, but fdprof is to stop
+        signal.raise_signal(late)
     return Outcome(exit_code, ended, left)
 
 
@@ -233,6 +236,11 @@ class _Watch:
                 return self._at_the_limit(deadline + self._finish_s)
             self._wait(deadline)
         return self._by_itself() if self._came is None else self._interrupted(self._came)
+
+    def came_late(self, ended: Ended) -> int | None:
+        """Return the signal that came when the command had ended already."""
+        self._wait(0)
+        return self._came if ended in (Ended.EXIT, Ended.SIGNAL) else None
 
     def end_what_is_left(self) -> tuple[str, ...]:
         """End what the command left running, and return its names."""

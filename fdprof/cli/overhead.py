@@ -29,6 +29,7 @@ from fdprof.cli.options import (
 from fdprof.cli.recording import INTERRUPTED
 from fdprof.errors import UsageError
 from fdprof.params import Extent, LoopParams
+from fdprof.supervision import stoppable
 
 if TYPE_CHECKING:  # NumPy is behind it, and --help must not wait for NumPy
     from fdprof.analysis.inflation import OverheadResult
@@ -81,6 +82,7 @@ def command_for(params_type: type[LoopParams]) -> Callable[..., None]:
         loop = Loop(scenario, mode, real_backend(backend), blocks, params, extent)
 
         with ExitStack() as stack:
+            stops = stack.enter_context(stoppable())
             if save:
                 place = _folder(runs, scenario)
                 stack.callback(_discard, place)
@@ -89,7 +91,8 @@ def command_for(params_type: type[LoopParams]) -> Callable[..., None]:
             result = measure(loop, settings, rounds, place, progress, say)
             if save:
                 _save(place, result)
-        show(result, json, output)
+            show(result, json, output)
+            stops.release()
         if result.interrupted:
             raise typer.Exit(INTERRUPTED)
 

@@ -70,7 +70,7 @@ def carry_out(wish: Wish) -> None:
         taken = tracer.take(request)
         _tell(taken.outcome, wish.limit_s)
         if not taken.captures:
-            _end_without(wish, taken, request.folder, now)
+            _end_without(wish, taken, request.folder, now, stops)
         folders = _kept(wish, name, taken, wish.runs or place, now)
         stops.release()
         results, failed = _analyzed_all(wish, folders)
@@ -82,6 +82,7 @@ def carry_out(wish: Wish) -> None:
         _report(wish, folders, results, failed)
         if isinstance(tracer, Diagnosing) and wish.is_diagnosed and stopped is None:
             _diagnose(wish, tracer, _request(wish, place / "diagnosis"), taken.outcome, folders[0])
+            stops.release()
     if stopped is not None:
         raise stopped
     if taken.outcome.exit_code:
@@ -200,7 +201,7 @@ def _folder_name(wish: Wish, now: datetime.datetime) -> str:
     return f"{now:%Y%m%d-%H%M%S}-capture-{wish.name}"
 
 
-def _end_without(wish: Wish, taken: Taken, folder: Path, now: datetime.datetime) -> None:
+def _end_without(wish: Wish, taken: Taken, folder: Path, now: datetime.datetime, stops: Stops) -> None:
     """End a call that captured nothing, with what can still be made of what the tracer left."""
     from fdprof import folders
 
@@ -218,6 +219,7 @@ def _end_without(wish: Wish, taken: Taken, folder: Path, now: datetime.datetime)
     if taken.outcome.exit_code:
         _tell_user(f"fdprof: nothing was captured: {printable(reason)}")
         raise typer.Exit(taken.outcome.exit_code)
+    stops.release()
     raise InputError(
         f"nothing was captured: {printable(reason)}",
         "does the command use the GPU, and reach its capture range?"
@@ -241,16 +243,18 @@ def _measure_inflation(
     from fdprof.overhead import measured_inflation
 
     try:
-        inflation = measured_inflation(
-            request,
-            tracer,
-            wish.inflation_rounds,
-            loop=wish.loop,
-            traced=captures if len(captures) == 1 else (),
-            step_range=wish.step_range,
-            progress=_tell_user,
-        )
-        stops.release()
+        try:
+            inflation = measured_inflation(
+                request,
+                tracer,
+                wish.inflation_rounds,
+                loop=wish.loop,
+                traced=captures if len(captures) == 1 else (),
+                step_range=wish.step_range,
+                progress=_tell_user,
+            )
+        finally:  # also where it failed: nothing is held any more
+            stops.release()
     except KeyboardInterrupt as signalled:
         _tell_user("fdprof: interrupted: the inflation is not measured")
         return signalled

@@ -13,6 +13,7 @@ from fdprof.call_stacks import CallStack, Diagnosis, origins_of
 from fdprof.errors import FdprofError
 from fdprof.importers._nsys_stacks import PythonStack, call_stacks, messages, python_stacks
 from fdprof.nsys_tool import Nsys, export, export_formats, profile_options, require_nsys, sampling_problem
+from fdprof.supervision import Ended, Stopped
 from fdprof.tracers._nsys_session import COMMON, EXPORT, REPORT, Session, finished, known, range_options
 from fdprof.tracers.protocol import Request
 
@@ -47,6 +48,8 @@ def diagnose(request: Request) -> Diagnosis:
             python = _python(nsys, exported.with_suffix(REPORT), once, notes)
             stacks += call_stacks(exported, python, request.progress)
             notes += _said(exported)
+    if outcome.ended is Ended.INTERRUPTED:
+        raise Stopped(outcome.exit_code)
     if not stacks:
         problem = sampling_problem(nsys)
         notes.append(problem or f"no CUDA call of more than {THRESHOLD_NS // 1000} µs that waits or copies had a stack")

@@ -156,9 +156,13 @@ def test_a_capture_is_saved_whole_or_not_at_all(capture, tmp_path, monkeypatch):
 
 
 def test_what_is_there_is_not_overwritten(capture, tmp_path):
-    """Neither a capture nor anything else of that name."""
-    with pytest.raises(UsageError, match="exists"):
-        save_capture(capture, tmp_path)
+    """Neither a capture nor anything else of that name, a link to nowhere too; and a name that cannot be is refused."""
+    (tmp_path / "dangling").symlink_to("nowhere")
+    for folder in (tmp_path, tmp_path / "dangling"):
+        with pytest.raises(UsageError, match="exists"):
+            save_capture(capture, folder)
+    with pytest.raises(UsageError, match="cannot write"):
+        save_capture(capture, tmp_path / ("n" * 300))
 
 
 # Hostile folders: the document

@@ -70,3 +70,19 @@ def test_an_output_that_was_closed_ends_with_141():
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=120)
     os.close(write)
     assert (141, "") == (done.returncode, done.stderr)
+
+
+def test_a_signal_while_left_over_processes_are_ended_is_not_lost(tmp_path):
+    """The command has ended well; a process that it left is being ended when SIGTERM comes, and it counts."""
+    (tmp_path / "left.sh").write_text(
+        # It takes the first signal as its cue to send fdprof one, and goes by the second, SIGKILL.
+        f"trap 'kill -TERM {os.getpid()}' TERM\ntouch ready\nwhile :; do read -r -t 1000 <> fifo; done\n"
+    )
+    os.mkfifo(tmp_path / "fifo")
+    wait = "while [ ! -e ready ]; do :; done"
+    command = ("bash", "-c", f"cd {tmp_path}; setsid bash left.sh & cd {tmp_path}; {wait}")
+    with pytest.raises(Stopped) as stopped, stoppable() as stops:
+        outcome = run(command, limit_s=60, grace_s=1)
+        assert 0 == outcome.exit_code
+        stops.release()
+    assert 143 == stopped.value.exit_code
