@@ -67,7 +67,7 @@ def save(path: Path, side: Side) -> None:
         "doubts": list(side.doubts),
         "gpu": [[dataclasses.asdict(state) for state in states] for states in side.gpu],
         "notes": [printable(note) for note in side.notes],
-        "inflation": None if side.inflation is None else inflation_document(side.inflation),
+        "inflation": inflation_document(side.inflation),
     }
     write_json(path, document)
 

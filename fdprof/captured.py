@@ -150,7 +150,7 @@ def _document(record: Captured) -> dict[str, Any]:
         "exit_code": record.exit_code,
         "ended": record.ended.value,
         "capture": record.capture,
-        "inflation": None if record.inflation is None else inflation_document(record.inflation),
+        "inflation": inflation_document(record.inflation),
         "notes": list(record.notes),
     }
 
@@ -182,8 +182,10 @@ def _exit_code(value: Any) -> int:
     return code
 
 
-def inflation_document(inflation: Inflation) -> dict[str, Any]:
-    """Return an inflation as it is kept on disk."""
+def inflation_document(inflation: Inflation | None) -> dict[str, Any] | None:
+    """Return an inflation as it is kept on disk and shown; null: not measured."""
+    if inflation is None:
+        return None
     ends = inflation.interval
     return {
         "ratio": inflation.ratio,

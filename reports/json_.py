@@ -10,7 +10,7 @@ from fdprof.reports.protocol import Analyses, ComparisonResult, Reportable
 from fdprof.analysis.capture_result import CaptureResult
 from fdprof.analysis.inflation import Condition, OverheadResult
 from fdprof.analysis.results import HazardResult, RunResult
-from fdprof.capture import Inflation
+from fdprof.captured import inflation_document
 from fdprof.comparison import STATISTICS, Comparison, Side
 from fdprof.finding import Finding
 from fdprof.model import Summary
@@ -130,17 +130,10 @@ def _analysis(result: CaptureResult) -> dict[str, Any]:
         "worst_steps": [dataclasses.asdict(step) for step in result.worst],
         "findings": [_finding(finding) for finding in result.findings],
         "limits": list(result.limits),
-        "inflation": _inflation(capture.inflation),
+        "inflation": inflation_document(capture.inflation),
         "time_error_ns": capture.time_error_ns,
         "rows": capture.rows,
     }
-
-
-def _inflation(inflation: Inflation | None) -> dict[str, Any] | None:
-    """Return what the tracer costs a step; None: not measured."""
-    if inflation is None:
-        return None
-    return {"ratio": inflation.ratio, "interval": _ends(inflation.interval), "how": inflation.how}
 
 
 def _ends(interval: tuple[float, float] | None) -> list[float] | None:
@@ -267,7 +260,7 @@ def _side(side: Side, result: RunResult | CaptureResult | None) -> dict[str, Any
         "fields": dict(side.fields),
         "block_means_ns": [float(windows.mean()) if len(windows) else None for windows in side.windows_ns],
         "left_out_steps": side.left_out,
-        "inflation": _inflation(side.inflation),
+        "inflation": inflation_document(side.inflation),
         "gpu": [[dataclasses.asdict(state) for state in states] for states in side.gpu],
     }
 

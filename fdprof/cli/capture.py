@@ -5,7 +5,7 @@ import difflib
 import math
 import shlex
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +13,7 @@ import typer
 
 from fdprof import plugins
 from fdprof.cli.captures import StepRange, step_pattern, steps_part
-from fdprof.cli.options import Force, Json, Output, check_output, options_of, record_from
+from fdprof.cli.options import Force, Json, Output, check_output, options_of, record_from, with_parameters_of
 from fdprof.cli.saved_loop import is_given
 from fdprof.cli.tracing import AUTO, Wish, carry_out
 from fdprof.errors import EnvironmentMissing, UsageError
@@ -92,57 +92,52 @@ _HELP = """Run a command or a scenario under a profiler, and analyze what that s
     """
 
 
+def _both(
+    tracer: With = AUTO,
+    limit: Limit = 300,
+    graph_trace: GraphTrace = "graph",
+    capture_range: CaptureRange = _EVERYTHING,
+    repeat: Repeat = 1,
+    diagnose: Diagnose = False,
+    measure_inflation: MeasureInflation = False,
+    rounds: Rounds = _ROUNDS,
+    step_range: StepRange = None,
+    json: Json = False,
+    output: Output = None,
+    force: Force = False,
+    runs: Runs = Path("runs"),
+    save: Save = True,
+) -> None:
+    """Have the options that both forms of the command take."""
+
+
 def of_scenario(params_type: type[LoopParams]) -> Callable[..., None]:
     """Return the command for a scenario, with the options of its parameters."""
 
     @options_of(params_type, Extent)
+    @with_parameters_of(_both)
     def capture(
         what: What = None,
         mode: Annotated[str, typer.Option("--mode", help="Of a scenario: what `fdprof modes` lists.")] = "async",
-        tracer: With = AUTO,
-        limit: Limit = 300,
-        graph_trace: GraphTrace = "graph",
-        capture_range: CaptureRange = _EVERYTHING,
-        repeat: Repeat = 1,
-        diagnose: Diagnose = False,
-        measure_inflation: MeasureInflation = False,
-        rounds: Rounds = _ROUNDS,
-        step_range: StepRange = None,
-        json: Json = False,
-        output: Output = None,
-        force: Force = False,
-        runs: Runs = Path("runs"),
-        save: Save = True,
-        **options: Any,
+        **given: Any,
     ) -> None:
         from fdprof.traced_loop import Loop  # NumPy is behind it, and --help must not wait for NumPy
 
         (scenario,) = _words(what, 1)
         plugins.load("modes", mode)
-        records = (record_from(params_type, options), record_from(Extent, options))
-        wish = Wish(
-            command=_command_of(scenario, mode, records, tracer),
+        records = (record_from(params_type, given), record_from(Extent, given))
+        is_whole = given["step_range"] is None and given["capture_range"] == _EVERYTHING
+        wish = _wish(
+            given,
+            command=_command_of(scenario, mode, records, given["tracer"]),
             name=f"{Path(scenario).stem}-{mode}",
             scenario=scenario,
             mode=mode,
-            tracer=tracer,
-            limit_s=limit,
-            graph_trace=graph_trace,
-            capture_range=None if capture_range == _EVERYTHING else capture_range,
-            repeat=repeat,
-            is_diagnosed=diagnose,
-            inflation_rounds=_rounds(rounds) if measure_inflation else 0,
             is_quiet=True,  # its own report is of a loop under a profiler
-            step_range=step_pattern(step_range),
             loop=Loop(scenario, mode, "paddle", _BLOCKS, *records),
-            first=records[1].warmup if step_range is None and capture_range == _EVERYTHING else None,
+            first=records[1].warmup if is_whole else None,
             last=None,
-            json=json,
-            output=output,
-            runs=runs if save else None,
         )
-        _check(wish)
-        check_output(output, force)
         problem = plugins.load("backends", "paddle").missing()
         if problem is not None:
             raise EnvironmentMissing(
@@ -157,57 +152,56 @@ def of_scenario(params_type: type[LoopParams]) -> Callable[..., None]:
 def of_command() -> Callable[..., None]:
     """Return the command for a command of the user's own."""
 
+    @options_of()
+    @with_parameters_of(_both)
     def capture(
         ctx: typer.Context,
         what: What = None,
         mode: Annotated[str | None, typer.Option("--mode", hidden=True)] = None,
-        tracer: With = AUTO,
-        limit: Limit = 300,
-        graph_trace: GraphTrace = "graph",
-        capture_range: CaptureRange = _EVERYTHING,
-        repeat: Repeat = 1,
-        diagnose: Diagnose = False,
-        measure_inflation: MeasureInflation = False,
-        rounds: Rounds = _ROUNDS,
         steps: Steps = None,
-        step_range: StepRange = None,
-        json: Json = False,
-        output: Output = None,
-        force: Force = False,
-        runs: Runs = Path("runs"),
-        save: Save = True,
+        **given: Any,
     ) -> None:
         command = _words(what)
         if is_given(ctx, "mode"):
             raise UsageError("--mode changes nothing: no scenario is captured", "leave it out, or put it behind the --")
         first, last = steps_part(steps)
-        wish = Wish(
+        wish = _wish(
+            given,
             command=command,
             name=_name_of(command),
             scenario=None,
             mode=None,
-            tracer=tracer,
-            limit_s=limit,
-            graph_trace=graph_trace,
-            capture_range=None if capture_range == _EVERYTHING else capture_range,
-            repeat=repeat,
-            is_diagnosed=diagnose,
-            inflation_rounds=_rounds(rounds) if measure_inflation else 0,
-            is_quiet=json,
-            step_range=step_pattern(step_range),
+            is_quiet=given["json"],
             loop=None,
             first=first,
             last=last,
-            json=json,
-            output=output,
-            runs=runs if save else None,
         )
-        _check(wish)
-        check_output(output, force)
         carry_out(wish)
 
     capture.__doc__ = _HELP
     return capture
+
+
+def _wish(given: Mapping[str, Any], **own: Any) -> Wish:
+    """Return what is to be captured, of the options that both forms take and those of one; UsageError for a bad one."""
+    whole = given["capture_range"] == _EVERYTHING
+    wish = Wish(
+        tracer=given["tracer"],
+        limit_s=given["limit"],
+        graph_trace=given["graph_trace"],
+        capture_range=None if whole else given["capture_range"],
+        repeat=given["repeat"],
+        is_diagnosed=given["diagnose"],
+        inflation_rounds=_rounds(given["rounds"]) if given["measure_inflation"] else 0,
+        step_range=step_pattern(given["step_range"]),
+        json=given["json"],
+        output=given["output"],
+        runs=given["runs"] if given["save"] else None,
+        **own,
+    )
+    _check(wish)
+    check_output(given["output"], given["force"])
+    return wish
 
 
 def require_scenario(name: str, arguments: Sequence[str]) -> None:

@@ -63,6 +63,22 @@ def options_of(*record_types: type[Any]) -> Callable[[Command], Command]:
     return decorate
 
 
+def with_parameters_of(template: Callable[..., None]) -> Callable[[Command], Command]:
+    """Return a decorator that gives a command the parameters of another function too, which it takes in **options."""
+
+    def decorate(command: Command) -> Command:
+        signature = inspect.signature(command)
+        *own, rest = signature.parameters.values()
+        more = [
+            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for parameter in inspect.signature(template).parameters.values()
+        ]
+        command.__signature__ = signature.replace(parameters=[*own, *more, rest])  # type: ignore[attr-defined]
+        return command
+
+    return decorate
+
+
 def record_from(record_type: type[Any], options: Mapping[str, Any]) -> Any:
     """Return the record made of its options; UsageError when one does not fit."""
     return record_type(**{field.name: options[field.name] for field in dataclasses.fields(record_type)})

@@ -27,6 +27,8 @@ TRACER = '''
 """Takes what the command copies into the folder $TAKEN."""
 
 import json
+import os
+import signal
 
 from fdprof import supervision
 from fdprof.errors import EnvironmentMissing
@@ -51,6 +53,8 @@ class Tracer:
         outcome = supervision.run(
             request.command, limit_s=request.limit_s, quiet=request.quiet, environment=environment, grace_s=600
         )
+        if "late" in request.command:  # a signal that comes when the command has ended and nothing is saved yet
+            os.kill(os.getpid(), signal.SIGTERM)
         captures = tuple(sorted(request.folder.glob("*.gz")))
         notes = () if captures else (f"finish by hand: finish {request.folder}/raw",)
         (request.folder / "request.txt").unlink()
@@ -163,6 +167,15 @@ def test_a_command_that_runs_past_the_limit_is_ended_and_reported(capture):
     assert "fdprof: the command ran past --limit 1 s and was ended" in done.stderr
     assert "ran past the limit of the capture" in done.stdout
     assert "limit" == record(folders()[0])["ended"]
+
+
+def test_a_signal_behind_the_command_ends_it_once_the_capture_is_saved(capture):
+    """SIGTERM: exit 143, the capture is there, and no analysis is begun."""
+    done = capture("--", "sh", "-c", COPY, "late")
+    assert 143 == done.exit_code, done.stderr
+    (folder,) = folders()
+    assert ("exit", 0) == tuple(record(folder)[key] for key in ("ended", "exit_code"))
+    assert "" == done.stdout
 
 
 def test_what_the_command_leaves_running_is_ended_and_said(capture):
