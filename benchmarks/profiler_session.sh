@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Captures and what they cost, on a machine with a GPU and nsys: results go to the folder given.
-# usage: benchmarks/profiler_session.sh OUT [PART ...]      parts: tests markers overhead kernels captures others graph
+# usage: benchmarks/profiler_session.sh OUT [PART ...]      parts: tests markers overhead kernels captures others graph diagnosis
 set -u
 out=$1
 shift
-parts=${*:-tests markers overhead kernels captures others graph}
+parts=${*:-tests markers overhead kernels captures others graph diagnosis}
 mkdir -p "$out"
 export PYTHONUNBUFFERED=1
 fdprof="python3 -m fdprof"
@@ -40,6 +40,11 @@ for part in $parts; do
         done
         ;;
     others) overhead others --rounds 1 --with torch,paddle ;;
+    diagnosis)
+        timeout 200 $fdprof capture stop_flag --mode sync --with nsys --diagnose $loop --runs /tmp/diagnosis \
+            >/tmp/diagnosis.txt 2>&1 || tail -5 /tmp/diagnosis.txt
+        cat /tmp/diagnosis/*/diagnosis.txt | tee "$out/diagnosis.txt"
+        ;;
     graph) overhead graph --rounds 1 --launch graph --with fdprof,nsys-graph,nsys-node ;;
     captures)
         mkdir -p "$out/captures"
