@@ -216,6 +216,8 @@ def require_scenario(name: str, arguments: Sequence[str]) -> None:
         if b"SCENARIO" in Path(name).read_bytes():
             return
         raise UsageError(f"{shown(name)} defines no SCENARIO", _with_dashes(arguments, name, ("python",)))
+    if name.endswith(".py") and not Path(name).exists():
+        raise UsageError(f"there is no file {shown(name)}", f"give a scenario's name or file, or a command: {_WHAT}")
     near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     if near and shutil.which(name) is None:
         raise UsageError(f"no scenario is named {shown(repr(name))}", f"did you mean {near[0]}?")

@@ -436,3 +436,11 @@ def test_the_real_nsys_is_used_where_it_is(run_cli):
     done = run_cli("capture", "--with", "nsys", "--", "true")
     assert done.exit_code in (4, 6), done.stderr
     assert [] == [entry for entry in folders() if entry.name.startswith(".part-")]
+
+
+def test_a_scenarios_file_that_is_not_there_is_named(run_cli):
+    """It is no command either, so none is proposed."""
+    done = run_cli("capture", "my_loop.py")
+    assert 2 == done.exit_code
+    assert "there is no file my_loop.py" in done.stderr
+    assert "did you mean" not in done.stderr
