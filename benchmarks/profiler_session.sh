@@ -1,21 +1,23 @@
 #!/usr/bin/env bash
 # Captures and what they cost, on a machine with a GPU and nsys: results go to the folder given.
-# usage: benchmarks/profiler_session.sh OUT [PART ...]      parts: tests markers overhead kernels captures others graph diagnosis
+# usage: benchmarks/profiler_session.sh OUT [PART ...]
+# parts: tests markers overhead kernels:2 kernels:20 kernels:100 captures others graph diagnosis;  ROUNDS=12 makes that many rounds of each table
 set -u
 out=$1
 shift
-parts=${*:-tests markers overhead kernels captures others graph diagnosis}
+rounds=${ROUNDS:-6}
+parts=${*:-tests markers overhead kernels:2 kernels:20 kernels:100 captures others graph diagnosis}
 mkdir -p "$out"
 export PYTHONUNBUFFERED=1
 fdprof="python3 -m fdprof"
 tight="--mode overlap --device-us 200 --schedule-us 0 --save-output-us 0 --steps 500 --backend paddle"
 loop="--device-us 500 --schedule-us 120 --save-output-us 80 --kernels 4 --steps 40 --warmup 5"
 
-# overhead NAME OPTIONS...: one table of what profilers cost.
+# overhead NAME OPTIONS...: one table of what profilers cost, of the rounds that LIMIT seconds allow.
 overhead() {
     local name=$1
     shift
-    timeout 400 $fdprof overhead stop_flag $tight "$@" --runs /tmp/overhead -o "$out/overhead_$name.json" --force \
+    timeout -s INT -k 20 "${LIMIT:-400}" $fdprof overhead stop_flag $tight "$@" --runs /tmp/overhead -o "$out/overhead_$name.json" --force \
         2>"$out/overhead_$name.log" | tee "$out/overhead_$name.txt"
 }
 
@@ -33,11 +35,10 @@ for part in $parts; do
     case $part in
     tests) timeout 400 python3 -m pytest -q -m gpu -p no:cacheprovider tests 2>&1 | tail -60 | tee "$out/gpu_tests.txt" ;;
     markers) timeout 60 python3 benchmarks/marker_cost.py -o "$out/marker_cost.json" | tee "$out/marker_cost.txt" ;;
-    overhead) overhead 20 --rounds 6 --with nvtx,fdprof,nsys-graph ;;
-    kernels)
-        for kernels in 2 100; do
-            overhead $kernels --rounds 6 --kernels $kernels --with fdprof,nsys-graph
-        done
+    overhead) overhead nvtx --rounds $rounds --with nvtx,fdprof,nsys-graph ;;
+    kernels:*)
+        kernels=${part#kernels:}
+        overhead $kernels --rounds $rounds --kernels $kernels --with fdprof,nsys-graph
         ;;
     others) overhead others --rounds 1 --with torch,paddle ;;
     diagnosis)
