@@ -23,14 +23,19 @@ def write_json(path: Path, document: dict[str, Any]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
+    """Write a file in UTF-8 so that it appears whole or not at all."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
     """Write a file so that it appears whole or not at all."""
     path = path.resolve()  # a link is written through, not replaced
     handle, name = tempfile.mkstemp(prefix=".part-", dir=path.parent)
     scratch = Path(name)
     is_written = False
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
         scratch.chmod(0o644)  # mkstemp makes it private
         scratch.replace(path)
         is_written = True

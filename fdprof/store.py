@@ -150,6 +150,11 @@ def is_run(folder: Path) -> bool:
     return (folder / _RUN_FILE).is_file() or all(entry.is_dir() for entry in sides_of(folder))
 
 
+def holds_run(folder: Path) -> bool:
+    """Return whether a folder holds a saved run or comparison, or a part of one."""
+    return folder.is_dir() and (is_run(folder) or any(side.is_dir() for side in sides_of(folder)))
+
+
 def sides_of(folder: Path) -> tuple[Path, ...]:
     """Return the folders of a comparison's two runs."""
     return tuple(folder / name for name in _SIDES)

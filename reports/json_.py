@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from fdprof.reports.protocol import Analyses, ComparisonResult, Reportable
+from fdprof.reports.protocol import EVERY, Analyses, ComparisonResult, Reportable
 
 from fdprof.analysis.capture_result import CaptureResult
 from fdprof.analysis.inflation import Condition, OverheadResult
@@ -25,8 +25,9 @@ class JsonReport:
     """One document for a run, a comparison, an analysis or several, or for what profiling costs."""
 
     suffix = ".json"
+    renders = EVERY
 
-    def render(self, result: Reportable, width: int, color: bool) -> str:
+    def render(self, result: Reportable) -> str:
         return json.dumps({"schema_version": SCHEMA_VERSION, **_document(result)}, indent=2) + "\n"
 
 

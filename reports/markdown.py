@@ -13,7 +13,7 @@ from fdprof.reports._overhead_text import (
     overhead_title,
 )
 from fdprof.reports._text import HEADINGS, LEDGER_HEADINGS
-from fdprof.reports.protocol import Analyses, ComparisonResult, Reportable
+from fdprof.reports.protocol import EVERY, Analyses, ComparisonResult, Reportable
 
 from fdprof import units
 from fdprof.analysis.capture_result import CaptureResult
@@ -31,8 +31,9 @@ class MarkdownReport:
     """One page: what it comes to, the times, the notes."""
 
     suffix = ".md"
+    renders = EVERY
 
-    def render(self, result: Reportable, width: int, color: bool) -> str:
+    def render(self, result: Reportable) -> str:
         return "\n".join(_page(result)).rstrip("\n") + "\n"
 
 

@@ -36,12 +36,18 @@ class Analyses:
 
 
 Reportable = RunResult | ComparisonResult | CaptureResult | Analyses | OverheadResult
+EVERY: tuple[type, ...] = (RunResult, ComparisonResult, CaptureResult, Analyses, OverheadResult)
 
 
 class Report(Protocol):
-    """One output format.  `REPORT` in each file of this folder is an object with these members."""
+    """One output format.  `REPORT` in each file of this folder is an object with these members.
+
+    `suffix` is the ending of its files; of several that end a file's name the longest decides, ".transfers.csv" before
+    ".csv".  `renders` are the kinds of result that it has something to show of.
+    """
 
     suffix: str
+    renders: tuple[type, ...]
 
-    def render(self, result: Reportable, width: int, color: bool) -> str:
-        """Return the whole report as text that ends in a newline; `width` in columns."""
+    def render(self, result: Reportable) -> str | bytes:
+        """Return the whole output; a text ends in a newline."""

@@ -1,6 +1,8 @@
 """The terminal report: the per-step timing table of a run, two runs side by side, or the ledger of a capture."""
 
+from dataclasses import dataclass
 from io import StringIO
+from typing import ClassVar
 
 import numpy as np
 from fdprof.reports._comparison_text import show_comparison
@@ -14,7 +16,7 @@ from fdprof.reports._overhead_text import (
     overhead_title,
 )
 from fdprof.reports._text import HEADINGS, LEDGER_HEADINGS, header, interrupted, say
-from fdprof.reports.protocol import Analyses, ComparisonResult, Reportable
+from fdprof.reports.protocol import EVERY, Analyses, ComparisonResult, Reportable
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -35,18 +37,23 @@ _WORST_SHOWN = 3
 _STATISTICS = ("mean", "p50", "p90", "p99", "max")
 
 
+@dataclass(frozen=True, slots=True)
 class TerminalReport:
-    """Text for people."""
+    """Text for people; `width` in columns."""
 
-    suffix = ".txt"
+    width: int = 100
+    color: bool = False
 
-    def render(self, result: Reportable, width: int, color: bool) -> str:
+    suffix: ClassVar[str] = ".txt"
+    renders: ClassVar[tuple[type, ...]] = EVERY
+
+    def render(self, result: Reportable) -> str:
         sink = StringIO()
         console = Console(
             file=sink,
-            width=max(width, _MIN_WIDTH),
-            force_terminal=color,
-            no_color=not color,
+            width=max(self.width, _MIN_WIDTH),
+            force_terminal=self.color,
+            no_color=not self.color,
             highlight=False,
             emoji=False,  # std:key:x is a name
         )

@@ -27,6 +27,10 @@ def _load(name: str) -> ModuleType:
 _BUILDERS = _load("builders")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="Write the golden files instead of comparing.")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     marked = [item for item in items if item.get_closest_marker("gpu")]
     # Asked only when it matters: the answer imports Paddle.
@@ -40,6 +44,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def build() -> ModuleType:
     """The makers of tests/builders.py."""
     return _BUILDERS
+
+
+@pytest.fixture(scope="session")
+def cases() -> Any:
+    """The results that the golden files show, by name: tests/golden_cases.py."""
+    return _load("golden_cases").Cases(_BUILDERS)
+
+
+@pytest.fixture(scope="session")
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str, str], None]:
+    """Compare a whole text with tests/golden/<report>/<case>, or write it with --update-golden."""
+    folder = Path(__file__).with_name("golden")
+
+    def check(report: str, case: str, text: str) -> None:
+        path = folder / report / case
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text.encode())
+        assert path.is_file(), f"{path} is not there: look at the output, then pytest --update-golden"
+        assert path.read_bytes().decode() == text
+
+    return check
 
 
 @pytest.fixture(scope="session")

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fdprof.analysis.facts import Facts, facts_of
+from fdprof.analysis.facts import Bound, Facts, facts_of
 from fdprof.analysis.fence import FenceResult, fence_of, group_wait_ns
 from fdprof.analysis.findings import findings_of, in_order
 from fdprof.analysis.findings.run import run_findings
 from fdprof.analysis.hazards import find_hazards
+from fdprof.analysis.headline import headline_of
 from fdprof.analysis.run_times import COUNTED, TIME_COLUMNS, RunTimes, run_times_of, steps_of
 from fdprof.analysis.stats import NOTHING, summarize
 from fdprof.finding import Finding
@@ -65,6 +66,7 @@ class RunResult:
     times: RunTimes
     facts: Facts | None  # of the counted steps, by the ledger that captures have too; None without such steps
     findings: tuple[Finding, ...]
+    headline: tuple[str, ...]  # three sentences; none without counted steps, or with wrong values: they are no steps
     summaries: dict[str, Summary]
     idle_by_cause_ns: dict[str, float] | None  # mean per counted step, the largest first
     residual_ns: int | None  # the largest of any step; not 0 is a bug
@@ -105,9 +107,10 @@ def result_of(run: Run) -> RunResult:
     counted_steps = times.step[times.part == COUNTED]
     summaries = {name: summarize(times.counted(name), counted_steps) for name in TIME_COLUMNS}
     facts = _facts(run, times) if len(counted_steps) else None
+    fence = fence_of(run)
+    findings = () if facts is None else in_order([*findings_of(facts), *run_findings(fence, facts)])
     for name in LEDGER_ONLY:
         summaries[name] = NOTHING if facts is None else summarize(getattr(facts.ledger, name), counted_steps)
-    fence = fence_of(run)
     checks = [block.tokens for block in run.blocks]
     mean = summaries["window_ns"].mean
     is_right = all(check.is_right for check in checks)
@@ -115,7 +118,8 @@ def result_of(run: Run) -> RunResult:
         run=run,
         times=times,
         facts=facts,
-        findings=() if facts is None else in_order([*findings_of(facts), *run_findings(fence, facts)]),
+        findings=findings,
+        headline=_headline(facts, findings) if is_right else (),
         summaries=summaries,
         idle_by_cause_ns=None if facts is None else facts.ledger.mean_causes(),
         residual_ns=None if facts is None else facts.ledger.largest_residual_ns,
@@ -135,6 +139,11 @@ def result_of(run: Run) -> RunResult:
         hazards=_hazards(run) if run.audited else None,
         clock_error_ns=max(block.clock.error_ns for block in run.blocks),
     )
+
+
+def _headline(facts: Facts | None, findings: tuple[Finding, ...]) -> tuple[str, ...]:
+    """Return the sentences that a capture of these steps would have; none where they would be about the capture."""
+    return () if facts is None or facts.bound is Bound.UNKNOWN else headline_of(facts, findings)
 
 
 LEDGER_ONLY = ("harmful_wait_ns", "harmless_wait_ns")

@@ -1,12 +1,13 @@
-"""What commands that read captures share: how steps are found, and progress on long reads."""
+"""What commands that read captures share: which steps are looked at, the analysis, and progress on long reads."""
 
 import re
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,12 +15,54 @@ from fdprof.cli.options import say
 from fdprof.errors import FdprofError, UsageError
 from fdprof.units import printable
 
+if TYPE_CHECKING:  # NumPy is behind it, and --help must not wait for NumPy
+    from fdprof.analysis.capture_result import CaptureResult
+
 _QUIET_S = 1.0
 _A_LINE_S = 0.5
 
 StepRange = Annotated[
     str | None, typer.Option("--step-range", help="Regular expression: the ranges it is found in are the steps.")
 ]
+
+StepsPart = Annotated[
+    str | None, typer.Option("--steps", help="A:B, only steps A to B - 1, counted from 0; either may be left out.")
+]
+DeviceNumber = Annotated[int | None, typer.Option("--device", help="Device number, as its process counts.")]
+ProcessId = Annotated[int | None, typer.Option("--process", help="Process id, where there are several.")]
+ThreadId = Annotated[int | None, typer.Option("--thread", help="Thread id, where several have steps.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What of a capture is looked at: the values of these options."""
+
+    pattern: re.Pattern[str] | None
+    part: tuple[int | None, int | None]
+    device: int | None
+    process: int | None
+    thread: int | None
+
+    @classmethod
+    def of(
+        cls, steps: str | None, step_range: str | None, device: int | None, process: int | None, thread: int | None
+    ) -> "Look":
+        """Return the checked options; UsageError for the first that is wrong."""
+        return cls(step_pattern(step_range), steps_part(steps), device, process, thread)
+
+
+def analyzed(path: Path, look: Look, progress: "Progress") -> "CaptureResult":
+    """Return the analysis of a capture, its errors naming the file."""
+    from fdprof.analysis.capture_result import analyze
+    from fdprof.analysis.steps import Choice
+    from fdprof.imports import import_capture
+
+    choice = Choice(process=look.process, thread=look.thread, device=look.device, step_range=look.pattern)
+    progress(f"reading {path}")
+    with naming(path):
+        capture = import_capture(path, progress)
+        progress(f"{path}: {capture.rows:,} rows read; computing the ledger")
+        return analyze(capture, str(path), choice, look.device, *look.part)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # NumPy is behind them, and --help must not wait for NumPy
     from fdprof.model import Run
 
 
-_REPORT = re.compile(rb'^\s*{\s*"schema_version": \d+,\s*"kind": "(run|comparison|analysis|analyses)"')
+_REPORT = re.compile(rb'^\s*{\s*"schema_version": \d+,\s*"kind": "(run|comparison|analysis|analyses|overhead)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +67,36 @@ def of_path(path: Path, step_range: re.Pattern[str] | None, progress: "Progress"
         raise InputError(f"{path} does not exist", "save one: fdprof compare MODE --save-baseline FILE")
     if path.is_dir() and store.is_run(path):
         return of_runs([store.load_one(path, "compare its sides again with fdprof compare")])[0]
-    if path.is_file():
-        try:
-            with path.open("rb") as file:
-                head = file.read(baseline.HEAD_BYTES)
-        except OSError as error:
-            raise InputError(f"cannot read {path}: {error.strerror or error}", "see its permissions") from error
-        if baseline.is_baseline(head):
-            return Comparand(baseline.load(path), None)
-        if _REPORT.search(head):
-            raise InputError(
-                f"{path} is a report of fdprof (-o or --json), which holds no single steps",
-                "give the saved run, or a file of --save-baseline",
-            )
+    if path.is_file() and baseline.is_baseline(_head(path)):
+        return Comparand(baseline.load(path), None)
+    refuse_report(path)
     return _of_capture(path, step_range, progress)
+
+
+def refuse_report(path: Path) -> None:
+    """Raise InputError where a file is fdprof's own output, which no report can be made of again."""
+    from fdprof import baseline
+
+    if not path.is_file():
+        return
+    head = _head(path)
+    if _REPORT.search(head):
+        raise InputError(
+            f"{path} is a report of fdprof (-o or --json), which holds no single steps",
+            "give the saved run or the capture, or for a comparison a file of --save-baseline",
+        )
+    if baseline.is_baseline(head):
+        raise InputError(f"{path} is a baseline, one side only", f"fdprof compare --baseline {path} MODE")
+
+
+def _head(path: Path) -> bytes:
+    from fdprof import baseline
+
+    try:
+        with path.open("rb") as file:
+            return file.read(baseline.HEAD_BYTES)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}", "see its permissions") from error
 
 
 def _of_capture(path: Path, step_range: re.Pattern[str] | None, progress: "Progress") -> Comparand:

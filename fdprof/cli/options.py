@@ -17,7 +17,7 @@ from fdprof.errors import UsageError
 from fdprof.params import MAX_BLOCKS
 
 if TYPE_CHECKING:  # NumPy is behind it, and --help must not wait for NumPy
-    from fdprof.reports.protocol import Reportable
+    from fdprof.reports.protocol import Report, Reportable
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -122,18 +122,26 @@ def check_place(output: Path, option: str, force: bool) -> None:
         raise UsageError(f"cannot write {output}: {error.strerror or error}", f"choose another {option}") from error
 
 
+def check_renders(output: Path | None, kind: type) -> None:
+    """Raise UsageError when the report that an output's name asks for has nothing to show of this kind of result."""
+    if output is not None and kind not in _report_for(output).renders:
+        able = [report.suffix for report in _reports() if kind in report.renders]
+        raise UsageError(
+            f"a {_report_for(output).suffix} file cannot hold this: it has neither steps nor transfers",
+            f"use one of: {', '.join(able)}",
+        )
+
+
 def show(result: "Reportable", as_json: bool, output: Path | None) -> None:
     """Print the report, as JSON or for people, and write it to `output` if one is given."""
-    from fdprof.documents import write_text
+    from fdprof.documents import write_bytes
 
-    if as_json:
-        typer.echo(plugins.load("reports", "json").render(result, 0, False), nl=False)
-    else:
-        color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-        typer.echo(plugins.load("reports", "terminal").render(result, _width(), color), nl=False)
+    report = plugins.load("reports", "json") if as_json else _terminal()
+    typer.echo(report.render(result), nl=False)
     if output is not None:
+        content = _report_for(output).render(result)
         try:
-            write_text(output, _report_for(output).render(result, 100, False))
+            write_bytes(output, content if isinstance(content, bytes) else content.encode())
         except OSError as error:
             raise UsageError(f"cannot write {output}: {error.strerror or error}", "choose another -o") from error
         say(f"wrote {output}")
@@ -150,14 +158,22 @@ def progress(text: str) -> None:
         say(text)
 
 
-def _report_for(output: Path) -> Any:
-    for name in plugins.names("reports"):
-        report = plugins.load("reports", name)
-        if report.suffix == output.suffix:
-            return report
-    endings = ", ".join(plugins.load("reports", name).suffix for name in plugins.names("reports"))
+def _reports() -> "list[Report]":
+    return [plugins.load("reports", name) for name in plugins.names("reports")]
+
+
+def _report_for(output: Path) -> "Report":
+    """Return the report for a file's name; of several endings that fit the longest decides."""
+    fitting = [report for report in _reports() if output.name.lower().endswith(report.suffix)]
+    if fitting:
+        return max(fitting, key=lambda report: len(report.suffix))
+    endings = ", ".join(sorted(report.suffix for report in _reports()))
     raise UsageError(f"no report writes {output.suffix or 'a file without an ending'}", f"use one of: {endings}")
 
 
-def _width() -> int:
-    return shutil.get_terminal_size((100, 24)).columns
+def _terminal() -> "Report":
+    """Return the terminal report for where standard output goes."""
+    from fdprof.reports.terminal import TerminalReport
+
+    color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    return TerminalReport(shutil.get_terminal_size((100, 24)).columns, color)

@@ -20,6 +20,7 @@ from fdprof.cli.options import (
     Save,
     check_blocks,
     check_output,
+    check_renders,
     options_of,
     progress,
     record_from,
@@ -67,6 +68,7 @@ def command_for(params_type: type[LoopParams]) -> Callable[..., None]:
         **options: Any,
     ) -> None:
         """Measure what profiling costs a loop.  Bare, and under each tracer, in processes of their own."""
+        from fdprof.analysis.inflation import OverheadResult
         from fdprof.overhead import MAX_ROUNDS, measure
         from fdprof.scenario_check import load_scenario
         from fdprof.traced_loop import Loop, real_backend, settings_of
@@ -79,6 +81,7 @@ def command_for(params_type: type[LoopParams]) -> Callable[..., None]:
         params, extent = record_from(params_type, options), record_from(Extent, options)
         settings = settings_of(with_)
         check_output(output, force)
+        check_renders(output, OverheadResult)
         loop = Loop(scenario, mode, real_backend(backend), blocks, params, extent)
 
         with ExitStack() as stack:
@@ -122,7 +125,7 @@ def _save(place: Path, result: "OverheadResult") -> None:
     from fdprof.documents import write_text
 
     try:
-        write_text(place / _DOCUMENT, plugins.load("reports", "json").render(result, 0, False))
+        write_text(place / _DOCUMENT, plugins.load("reports", "json").render(result))
     except OSError as error:
         say(f"fdprof: cannot write {place / _DOCUMENT}: {error.strerror or error}")
         return

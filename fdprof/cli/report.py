@@ -1,15 +1,18 @@
-"""`fdprof report`: a saved run or comparison again."""
+"""`fdprof report`: a saved run or comparison again, or a capture, in any format."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fdprof.cli.comparands import of_runs
+from fdprof.cli.captures import DeviceNumber, Look, ProcessId, Progress, StepRange, StepsPart, ThreadId, analyzed
+from fdprof.cli.comparands import of_runs, refuse_report
 from fdprof.cli.options import Force, Json, Output, check_output, show
 from fdprof.cli.recording import require_right
-from fdprof.errors import InputError
+from fdprof.cli.saved_loop import is_given
+from fdprof.errors import InputError, UsageError
 
 if TYPE_CHECKING:  # NumPy is behind them, and --help must not wait for NumPy
     from fdprof.analysis.results import RunResult
@@ -19,35 +22,62 @@ if TYPE_CHECKING:  # NumPy is behind them, and --help must not wait for NumPy
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="A folder that `fdprof run` or `fdprof compare` saved.")],
+    ctx: typer.Context,
+    recording: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN|CAPTURE|COMPARISON",
+            help="A folder that `fdprof run`, `compare` or `capture` saved, or a capture as `fdprof analyze` reads it.",
+        ),
+    ],
+    steps: StepsPart = None,
+    step_range: StepRange = None,
+    device: DeviceNumber = None,
+    process: ProcessId = None,
+    thread: ThreadId = None,
     json: Json = False,
     output: Output = None,
     force: Force = False,
 ) -> None:
-    """Print a saved run or comparison."""
+    """Print a saved run, comparison or capture.  With -o as a file: HTML, Perfetto, Markdown, JSON, CSV, Parquet."""
+    look = Look.of(steps, step_range, device, process, thread)
+    check_output(output, force, [recording])
+
+    from fdprof import store
+
+    if store.holds_run(recording):
+        for option in ("steps", "step_range", "device", "process", "thread"):
+            if is_given(ctx, option):
+                name = option.replace("_", "-")
+                raise UsageError(f"--{name} is for captures", f"fdprof analyze {recording} reads a run as one")
+        shown, results = _saved(recording)
+    else:
+        refuse_report(recording)
+        shown, results = analyzed(recording, look, Progress(sys.stderr.isatty())), []
+    show(shown, json, output)
+    require_right(results)
+
+
+def _saved(run: Path) -> "tuple[Reportable, list[RunResult]]":
+    """Return what a saved run or comparison comes to, and its results."""
     from fdprof import store
     from fdprof.analysis.results import result_of
 
-    check_output(output, force, [run])
     sides = store.load_any(run)
     for side in sides:
         if not side.blocks:
             there = [str(folder) for folder, other in zip(store.sides_of(run), sides, strict=False) if other.blocks]
             hint = f"fdprof report {there[0]} has what was finished" if there else "record it again"
             raise InputError(f"{run} was interrupted and holds no finished block of {side.mode}", hint)
-    shown: Reportable
     try:
         if len(sides) == 1:
-            shown = result_of(sides[0])
-            results = [shown]
-        else:
-            shown, results = _compared(sides, store.load_policy(run))
+            result = result_of(sides[0])
+            return result, [result]
+        return _compared(sides, store.load_policy(run))
     except (ArithmeticError, LookupError, ValueError) as error:  # every entry is of its kind, but they do not fit
         raise InputError(
             f"{run} contradicts itself: {type(error).__name__}: {error}", "the run folder is damaged; record it again"
         ) from error
-    show(shown, json, output)
-    require_right(results)
 
 
 def _compared(sides: "Sequence[Run]", policy: "Policy") -> "tuple[ComparisonResult, list[RunResult]]":

@@ -112,7 +112,7 @@ def test_a_comparison_with_stale_tokens_ends_with_exit_5(run_cli):
         (("run", "stop_flag", "--backend", "sim", "--runs", "/dev/null/x"), 2, "--no-save"),
         (("run", "stop_flag", "--backend", "gpu"), 2, "auto"),
         (("report", "nothing"), 4, "nothing does not exist"),
-        (("report", "/dev/null"), 4, "/dev/null is a file, expected a run's folder"),
+        (("report", "/dev/null"), 4, "/dev/null is no regular file"),
         (("run", "stop_flag", "--backend", "sim", "--timeout", "0.001", "--device-us", "100000"), 4, "0.001 s"),
     ],
 )

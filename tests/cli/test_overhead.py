@@ -115,7 +115,7 @@ def result(build):
 
 
 def _rendered(result: Reportable, report):
-    return plugins.load("reports", report).render(result, 100, False)
+    return plugins.load("reports", report).render(result)
 
 
 def test_the_document_lists_every_condition_with_ratio_interval_and_reason(result):

@@ -5,6 +5,7 @@ import dataclasses
 import inspect
 
 import pytest
+from fdprof.reports.protocol import EVERY
 from fdprof.scenarios.protocol import Scenario
 
 from fdprof import plugins
@@ -141,3 +142,33 @@ def test_an_importer_does_not_take_what_is_no_capture(name, tmp_path):
     assert not importer.sniff(tmp_path, b"")
     for head in (b"", b"notes", bytes(range(256))):
         assert not importer.sniff(tmp_path / "notes.txt", head)
+
+
+@pytest.mark.parametrize("name", plugins.names("reports"))
+def test_a_report_states_its_ending_and_what_it_can_show(name):
+    """Outputs are matched by it in lower case, and a result of another kind is refused before anything is run."""
+    report = plugins.load("reports", name)
+    assert report.suffix.startswith(".") and report.suffix == report.suffix.lower()
+    assert report.renders and set(report.renders) <= set(EVERY)
+    assert ["result"] == list(inspect.signature(report.render).parameters)
+
+
+def test_no_two_reports_share_an_ending():
+    """The ending alone chooses."""
+    endings = [plugins.load("reports", name).suffix for name in plugins.names("reports")]
+    assert len(endings) == len(set(endings))
+
+
+@pytest.mark.parametrize("name", plugins.names("reports"))
+def test_a_report_shows_every_result_that_it_says_it_can(name, cases):
+    """Of every kind, whatever is lacking in it and whatever it is called; a text ends in one line end."""
+    report = plugins.load("reports", name)
+    shown = [case for case in cases.names if isinstance(cases[case], report.renders)]
+    assert set(report.renders) == {type(cases[case]) for case in shown}
+    for case in shown:
+        made = report.render(cases[case])
+        assert made == report.render(cases[case]), f"{case} twice"
+        assert made
+        if isinstance(made, str):
+            assert made.endswith("\n") and not made.endswith("\n\n"), case
+            assert "\x1b" not in made and "\x07" not in made, case

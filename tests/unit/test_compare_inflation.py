@@ -81,7 +81,7 @@ def test_the_documents_hold_the_inflation_or_null(build):
     expected = {"ratio": 1.25, "interval": [1.2, 1.3], "how": "6 rounds"}
 
     def document(result):
-        return json.loads(plugins.load("reports", "json").render(result, 0, False))
+        return json.loads(plugins.load("reports", "json").render(result))
 
     assert expected == document(_result(build, inflation=MEASURED))["inflation"]
     assert None is document(_result(build))["inflation"]
@@ -94,7 +94,7 @@ def test_reports_show_a_measured_inflation_and_nothing_where_there_is_none(build
     """In the head of an analysis, and among the notes of a comparison."""
 
     def text(result):
-        return " ".join(plugins.load("reports", report).render(result, 100, False).split())
+        return " ".join(plugins.load("reports", report).render(result).split())
 
     assert "a step takes 1.250 times as long as untraced (95 % interval 1.200 to 1.300); 6 rounds" in text(
         _result(build, inflation=MEASURED)

@@ -49,3 +49,16 @@ def test_a_run_is_right_only_if_every_block_saw_the_stop(build):
     blocks = [build.a_block(build.a_log([0], 10), stop_seen=seen) for seen in (True, False)]
     assert not result_of(build.a_run(*blocks)).is_right
     assert result_of(build.a_run(blocks[0])).is_right
+
+
+def test_a_run_has_the_sentences_of_a_capture_of_its_steps(cases):
+    """sync waits in its copies: what to do first is about them."""
+    first, where, advice = cases["run"].headline
+    assert first.startswith("Host and device take turns")
+    assert where.startswith("The host is blocked")
+    assert "2.00 copies a step to pageable host memory" in advice
+
+
+def test_wrong_values_have_no_sentences(cases):
+    """Steps that skip a wait are no steps, so nothing follows from their times."""
+    assert () == cases["run_wrong"].headline
