@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Captures and what they cost, on a machine with a GPU and nsys: results go to the folder given.
 # usage: benchmarks/profiler_session.sh OUT [PART ...]
-# parts: tests markers overhead kernels:2 kernels:20 kernels:100 captures others graph diagnosis;  ROUNDS=12 makes that many rounds of each table
+# parts: tests markers overhead kernels:2 kernels:20 kernels:100 captures collector:100 others graph diagnosis;  ROUNDS=12 makes that many rounds of each table
 set -u
 out=$1
 shift
 rounds=${ROUNDS:-6}
-parts=${*:-tests markers overhead kernels:2 kernels:20 kernels:100 captures others graph diagnosis}
+parts=${*:-tests markers overhead kernels:2 kernels:20 kernels:100 captures collector:100 others graph diagnosis}
 mkdir -p "$out"
 export PYTHONUNBUFFERED=1
 fdprof="python3 -m fdprof"
@@ -30,6 +30,29 @@ capture() {
     done
 }
 
+# collector KERNELS: what each kind of record costs, then ours beside nsys: some five minutes.
+collector() {
+    local kernels=$1 rc
+    local kinds=$out/collector_cost_$1 beside=$out/collector_beside_nsys_$1
+    timeout -s INT -k 20 220 python3 benchmarks/collector_cost.py --kernels "$kernels" --limit-s 110 -o "$kinds.json" \
+        2>"$kinds.log" | tee "$kinds.txt"
+    rc=${PIPESTATUS[0]}
+    tail -5 "$kinds.log"
+    # Where CUPTI took the process along: what its finished rounds say, and without any the plainer conditions alone.
+    if [ "$rc" -ge 128 ] && [ -s "$kinds.json" ]; then
+        echo "collector_cost ended with exit code $rc"
+        python3 benchmarks/collector_cost.py --again "$kinds.json" | tee "$kinds.txt"
+    elif [ "$rc" -ge 128 ]; then
+        echo "collector_cost ended with exit code $rc, once more with fewer conditions"
+        timeout -s INT -k 20 220 python3 benchmarks/collector_cost.py --kernels "$kernels" --limit-s 80 \
+            --with nothing,runtime,device,device+runtime,+waits,+driver,all -o "$kinds.json" \
+            2>>"$kinds.log" | tee "$kinds.txt"
+    fi
+    timeout -s INT -k 20 400 python3 benchmarks/collector_beside_nsys.py --kernels "$kernels" --limit-s 40 \
+        -o "$beside.json" 2>"$beside.log" | tee "$beside.txt"
+    tail -5 "$beside.log"
+}
+
 for part in $parts; do
     echo "== $part"
     case $part in
@@ -46,6 +69,7 @@ for part in $parts; do
             >/tmp/diagnosis.txt 2>&1 || tail -5 /tmp/diagnosis.txt
         cat /tmp/diagnosis/*/diagnosis.txt | tee "$out/diagnosis.txt"
         ;;
+    collector:*) collector "${part#*:}" ;;
     graph) overhead graph --rounds 1 --launch graph --with fdprof,nsys-graph,nsys-node ;;
     captures)
         mkdir -p "$out/captures"

@@ -4,6 +4,7 @@ Source of the two variables: CUDA's CUPTI manual ("CUPTI injection") and NVTX's 
 """
 
 import ctypes
+import enum
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,23 @@ from fdprof.ops.toolkit import cupti_library
 from fdprof.errors import EnvironmentMissing
 
 _TABLES = 8
+
+
+class Kinds(enum.IntFlag):
+    """What is recorded of CUDA, as activity.h has it; less than all of it serves to find what costs what."""
+
+    LAUNCHES = 1 << 0
+    OTHER_CALLS = 1 << 1
+    DRIVER_CALLS = 1 << 2
+    WAITS = 1 << 3
+    EVENTS = 1 << 4
+    KERNELS = 1 << 5
+    COPIES = 1 << 6
+    GRAPHS = 1 << 7
+    PLACES = 1 << 8
+    CUPTI_ITSELF = 1 << 9
+
+    ALL = (1 << 10) - 1
 
 
 def environment(folder: Path, *, cuda: bool = True) -> dict[str, str]:
@@ -53,7 +71,7 @@ class Library:
                 f"the collector cannot be loaded: {error}",
                 f"remove the folder {path.parent}, so that it is built again",
             ) from error
-        self._native.fdprof_collect_start.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_int, ctypes.c_int]
+        self._native.fdprof_collect_start.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_int]
         self._native.fdprof_collect_error.restype = ctypes.c_char_p
         self._native.fdprof_row_size.restype = ctypes.c_uint32
         self._native.fdprof_range_name.argtypes = [ctypes.c_char_p]
@@ -74,16 +92,17 @@ class Library:
         """Return whether NVTX, in some library of this process, brings its ranges here."""
         return bool(self._native.fdprof_hears_nvtx())
 
-    def start(self, folder: Path, *, graph_nodes: bool, cuda: bool) -> None:
+    def start(self, folder: Path, *, graph_nodes: bool, cuda: bool, kinds: Kinds = Kinds.ALL) -> None:
         """Begin to record this process into a folder that it makes.
 
+        A CUPTI older than CUDA 12.6's cannot leave out single functions: LAUNCHES alone is then every call there.
         Raises EnvironmentMissing, with CUPTI's reason, where it cannot: no driver, no CUPTI, another tool that holds
         it, or a recording that runs already.
         """
         self._lend_environment()
         is_started = False
         try:
-            self._start(folder, graph_nodes, cuda)
+            self._start(folder, graph_nodes, cuda, kinds)
             is_started = True
         finally:  # also when Ctrl-C comes, which it does when the call has returned
             if not is_started:
@@ -91,8 +110,8 @@ class Library:
                     self._native.fdprof_collect_stop()
                 self._return_environment()
 
-    def _start(self, folder: Path, graph_nodes: bool, cuda: bool) -> None:
-        if self._native.fdprof_collect_start(os.fsencode(folder), int(graph_nodes), 1, int(cuda)):
+    def _start(self, folder: Path, graph_nodes: bool, cuda: bool, kinds: Kinds) -> None:
+        if self._native.fdprof_collect_start(os.fsencode(folder), int(graph_nodes), int(kinds), int(cuda)):
             # Of a missing driver CUPTI says no more than that it knows not what is wrong.
             if cuda and not _has_driver():
                 raise EnvironmentMissing(

@@ -136,6 +136,11 @@ bool begins(std::string_view text, std::string_view with) { return text.substr(0
   return false;
 }
 
+// The runtime's calls that launch kernels, graphs or host functions.
+[[maybe_unused]] bool is_launch(std::string_view name) {
+  return begins(name, "cudaLaunch") || begins(name, "cudaGraphLaunch");
+}
+
 // The driver's calls but those that give the device work, wait for it or allocate.
 [[maybe_unused]] bool is_of_no_interest(std::string_view name) {
   for (const char* start :
@@ -153,7 +158,8 @@ bool begins(std::string_view text, std::string_view with) { return text.substr(0
 using Switch = CUptiResult(CUPTIAPI*)(CUpti_CallbackId, uint8_t);
 
 // Leaves out some of one API's functions, by name; CUPTI has no list of its ids, but refuses those that are none.
-[[maybe_unused]] void leave_out(CUpti_CallbackDomain domain, Switch set, bool (*is_left_out)(std::string_view)) {
+template <typename IsLeftOut>
+[[maybe_unused]] void leave_out(CUpti_CallbackDomain domain, Switch set, IsLeftOut is_left_out) {
   constexpr uint32_t MOST_CALLBACKS = 4096;
   constexpr int MOST_UNNAMED = 64;
   int unnamed = 0;
@@ -233,35 +239,42 @@ std::string activity_begin(std::shared_ptr<Recording> into, const Options& optio
   require("cuptiActivitySetAttribute",
           cupti->cuptiActivitySetAttribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &size, &zeroed));
   require("cuptiActivityRegisterCallbacks", cupti->cuptiActivityRegisterCallbacks(&buffer_requested, &buffer_completed));
-  const auto enable = [&](CUpti_ActivityKind kind) {
+  // Enables a kind if one of these bits is wanted; returns whether it is.
+  const auto enable = [&](uint32_t bits, CUpti_ActivityKind kind) {
+    if ((options.kinds & bits) == 0) {
+      return false;
+    }
     const CUptiResult result = cupti->cuptiActivityEnable(kind);
     require(("cuptiActivityEnable " + std::to_string(kind)).c_str(), result);
     if (result == CUPTI_SUCCESS) {
       enabled.push_back(kind);
     }
+    return true;
   };
-  enable(CUPTI_ACTIVITY_KIND_CONTEXT);
-  enable(CUPTI_ACTIVITY_KIND_STREAM);
-  enable(CUPTI_ACTIVITY_KIND_OVERHEAD);
-  enable(CUPTI_ACTIVITY_KIND_RUNTIME);
+  enable(kinds::PLACES, CUPTI_ACTIVITY_KIND_CONTEXT);
+  enable(kinds::PLACES, CUPTI_ACTIVITY_KIND_STREAM);
+  enable(kinds::CUPTI_ITSELF, CUPTI_ACTIVITY_KIND_OVERHEAD);
+  if (enable(kinds::LAUNCHES | kinds::OTHER_CALLS, CUPTI_ACTIVITY_KIND_RUNTIME)) {
 #if CUPTI_API_VERSION >= 24
-  leave_out(CUPTI_CB_DOMAIN_RUNTIME_API, cupti->cuptiActivityEnableRuntimeApi, &is_idle_talk);
+    leave_out(CUPTI_CB_DOMAIN_RUNTIME_API, cupti->cuptiActivityEnableRuntimeApi, [&](std::string_view name) {
+      return is_idle_talk(name) || (options.kinds & (is_launch(name) ? kinds::LAUNCHES : kinds::OTHER_CALLS)) == 0;
+    });
 #endif
-  if (options.driver) {
-    // Whole, and then less: enabling single functions gave no record of them (libcupti 13.0, H200).
-    enable(CUPTI_ACTIVITY_KIND_DRIVER);
+  }
+  // Whole, and then less: enabling single functions gave no record of them (libcupti 13.0, H200).
+  if (enable(kinds::DRIVER_CALLS, CUPTI_ACTIVITY_KIND_DRIVER)) {
 #if CUPTI_API_VERSION >= 24
     leave_out(CUPTI_CB_DOMAIN_DRIVER_API, cupti->cuptiActivityEnableDriverApi, &is_of_no_interest);
 #endif
   }
-  enable(CUPTI_ACTIVITY_KIND_SYNCHRONIZATION);
-  enable(CUPTI_ACTIVITY_KIND_CUDA_EVENT);
-  enable(CUPTI_ACTIVITY_KIND_MEMCPY);
-  enable(CUPTI_ACTIVITY_KIND_MEMCPY2);
-  enable(CUPTI_ACTIVITY_KIND_MEMSET);
-  enable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+  enable(kinds::WAITS, CUPTI_ACTIVITY_KIND_SYNCHRONIZATION);
+  enable(kinds::EVENTS, CUPTI_ACTIVITY_KIND_CUDA_EVENT);
+  enable(kinds::COPIES, CUPTI_ACTIVITY_KIND_MEMCPY);
+  enable(kinds::COPIES, CUPTI_ACTIVITY_KIND_MEMCPY2);
+  enable(kinds::COPIES, CUPTI_ACTIVITY_KIND_MEMSET);
+  enable(kinds::KERNELS, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
   if (!options.nodes) {
-    enable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+    enable(kinds::GRAPHS, CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
   }
   tracing = true;
   if (!why.empty()) {

@@ -2,6 +2,7 @@
 // Source: CUPTI's manual, "CUPTI Activity API" and "Dynamic attach and detach".
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,9 +11,24 @@
 
 namespace fdprof {
 
+// What is recorded of CUDA, a bit each; native.py has the same.  Less than all of it serves to find what costs what.
+namespace kinds {
+constexpr uint32_t LAUNCHES = 1 << 0;      // the runtime's calls that launch
+constexpr uint32_t OTHER_CALLS = 1 << 1;   // its other calls, less the idle talk
+constexpr uint32_t DRIVER_CALLS = 1 << 2;  // calls into the driver API
+constexpr uint32_t WAITS = 1 << 3;         // what synchronising calls waited for
+constexpr uint32_t EVENTS = 1 << 4;        // records of CUDA events
+constexpr uint32_t KERNELS = 1 << 5;
+constexpr uint32_t COPIES = 1 << 6;        // and memsets
+constexpr uint32_t GRAPHS = 1 << 7;        // graphs as one piece of work, unless their nodes are wanted
+constexpr uint32_t PLACES = 1 << 8;        // contexts and streams as they are made
+constexpr uint32_t CUPTI_ITSELF = 1 << 9;  // the time that CUPTI says it took
+constexpr uint32_t ALL = (1 << 10) - 1;
+}  // namespace kinds
+
 struct Options {
   bool nodes = false;   // every kernel of a CUDA graph, instead of the graph as one
-  bool driver = true;   // calls into the driver API too
+  uint32_t kinds = kinds::ALL;
 };
 
 // Begins to trace CUDA into the recording; returns the reason where that cannot be, else "".

@@ -184,7 +184,9 @@ void set_up() {
   all.wanted.repeat = std::max(1, std::atoi(variable("FDPROF_COLLECT_REPEAT").c_str()));
   all.wanted.cuda = variable("FDPROF_COLLECT_CUDA") != "0";
   all.wanted.options.nodes = variable("FDPROF_COLLECT_GRAPH") == "node";
-  all.wanted.options.driver = variable("FDPROF_COLLECT_DRIVER") != "0";
+  if (variable("FDPROF_COLLECT_DRIVER") == "0") {
+    all.wanted.options.kinds &= ~kinds::DRIVER_CALLS;
+  }
   if (all.wanted.range.empty()) {
     begin(all, next_folder(all));
   } else if (all.wanted.range != PROFILER_API) {
@@ -247,8 +249,8 @@ FDPROF_EXPORT int InitializeInjection() {
   return 1;
 }
 
-// Begins a recording in a folder; 0, or 1 with the reason in fdprof_collect_error.
-FDPROF_EXPORT int fdprof_collect_start(const char* folder, int nodes, int driver, int cuda) {
+// Begins a recording, of what the bits of activity.h say, in a folder; 0, or 1 with the reason in fdprof_collect_error.
+FDPROF_EXPORT int fdprof_collect_start(const char* folder, int nodes, uint32_t wanted_kinds, int cuda) {
   using namespace fdprof;
   set_up();
   Collector& all = collector();
@@ -257,8 +259,12 @@ FDPROF_EXPORT int fdprof_collect_start(const char* folder, int nodes, int driver
     all.refused = "this process is being recorded already";
     return 1;
   }
+  if ((wanted_kinds & ~kinds::ALL) != 0) {
+    all.refused = "no such kinds of records: " + std::to_string(wanted_kinds & ~kinds::ALL);
+    return 1;
+  }
   all.error.clear();
-  all.wanted.options = Options{nodes != 0, driver != 0};
+  all.wanted.options = Options{nodes != 0, wanted_kinds};
   all.wanted.cuda = cuda != 0;
   all.has_cuda = true;
   if (begin(all, folder) && all.error.empty()) {
