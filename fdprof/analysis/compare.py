@@ -15,6 +15,7 @@ from fdprof.analysis.sides import sides_of_runs
 from fdprof.analysis.spread import spread_of
 from fdprof.analysis.verdict import APART, judge, units_of, with_interval
 from fdprof.comparison import Comparison, Estimate, GateResult, Judgement, Outcome, Policy, Side
+from fdprof.errors import InputError
 from fdprof.model import IntColumn, Run
 from fdprof.units import counted, percent, ratio
 
@@ -27,8 +28,15 @@ _STEPS_BEYOND = 10
 def compare(baseline: Side, candidate: Side, policy: Policy) -> Comparison:
     """Return the comparison of two sides under a policy.
 
-    Times are compared only where the tokens do not differ and every field that differs is allowed to.
+    Times are compared only where the tokens do not differ and every field that differs is allowed to.  InputError where
+    half of a side's steps take no time at all, so that there is nothing to divide by.
     """
+    for side in (baseline, candidate):
+        if not np.median(side.steps_ns):
+            raise InputError(
+                f"{side.label}: the median of its {counted(len(side.steps_ns), 'step')} is 0 ns",
+                "a step ends where the next begins: mark or capture whole steps",
+            )
     equal, text = tokens_equal(baseline, candidate)
     found = Comparison(
         baseline=baseline,
