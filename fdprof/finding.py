@@ -40,13 +40,18 @@ DOUBTS = (
 """Findings about the capture, which make the others doubtful."""
 
 
+MOST_STEPS = 3
+"""So many steps a finding names at most."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One statement: what was seen, how sure that is, what it costs a step, and what to do.
 
     `evidence` holds the numbers by name, ns, counts or shares as the name says.  `cost_ns_per_step` is what the step
     could be shorter by at most, None where the finding is about something else than time.  `subject` names what the
-    advice is about, for where the text does not stand beside it.
+    advice is about, for where the text does not stand beside it.  `steps` are positions among the analysed steps: of at
+    most MOST_STEPS that show it most plainly, the plainest first; none where it is about no step in particular.
     """
 
     code: FindingCode
@@ -56,3 +61,4 @@ class Finding:
     evidence: Mapping[str, float | int | str | None]
     advice: str
     subject: str = ""
+    steps: tuple[int, ...] = ()

@@ -54,10 +54,11 @@ class CaptureTransfer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Copies:
+class Copies:
     """One entry a copy.  `device_ns` is None where copies have no times."""
 
     api: IntColumn  # row of Capture.api, -1: the call is not in the capture
+    row: IntColumn  # of Capture.device, -1: copies have no times
     when_ns: IntColumn  # start of the call, or where that is not known of the copy
     direction: IntColumn
     host_side: IntColumn
@@ -65,22 +66,23 @@ class _Copies:
     stream: IntColumn
     device_ns: IntColumn | None
 
-    def of(self, rows: IntColumn) -> "_Copies":
+    def of(self, rows: IntColumn) -> "Copies":
         known = {name: column for name in _COLUMNS if (column := getattr(self, name)) is not None}
         return replace(self, **{name: column[rows] for name, column in known.items()})
 
 
-_COLUMNS = tuple(column.name for column in fields(_Copies))
+_COLUMNS = tuple(column.name for column in fields(Copies))
 
 
-def _copies(capture: Capture, device: int) -> _Copies:
+def copies_of(capture: Capture, device: int) -> Copies:
     """Return all copies between the host and this device."""
     starts = np.append(capture.api["start_ns"], 0)
     if capture.untimed_copies is not None:
         table = capture.untimed_copies
         stream = np.full(len(table), NONE, dtype=np.int64)
         columns = {name: table[name] for name in ("direction", "host_side", "size_bytes")}
-        return _Copies(api=table["api"], when_ns=starts[table["api"]], stream=stream, device_ns=None, **columns)
+        times = {"row": stream, "when_ns": starts[table["api"]], "stream": stream, "device_ns": None}
+        return Copies(api=table["api"], **times, **columns)
     work = capture.device
     rows = np.flatnonzero(
         (work["kind"] == WorkKind.COPY)
@@ -90,7 +92,8 @@ def _copies(capture: Capture, device: int) -> _Copies:
     api = work["api"][rows]
     when = np.where(api != NONE, starts[api], work["start_ns"][rows])
     columns = {name: work[name][rows] for name in ("direction", "host_side", "size_bytes", "stream")}
-    return _Copies(api=api, when_ns=when, device_ns=work["end_ns"][rows] - work["start_ns"][rows], **columns)
+    device_ns = work["end_ns"][rows] - work["start_ns"][rows]
+    return Copies(api=api, row=rows, when_ns=when, device_ns=device_ns, **columns)
 
 
 def transfers_of(capture: Capture, calls: Calls, steps: Steps, device: int | None) -> tuple[CaptureTransfer, ...]:
@@ -98,7 +101,7 @@ def transfers_of(capture: Capture, calls: Calls, steps: Steps, device: int | Non
     if device is None:
         return ()
     api = capture.api
-    copies = _copies(capture, device)
+    copies = copies_of(capture, device)
     window = inside(steps.starts_ns, steps.ends_ns, copies.when_ns)
     thread = np.append(api["thread"], NONE)[copies.api]
     copies = copies.of(np.flatnonzero((window != NONE) & ((thread == steps.thread) | (copies.api == NONE))))
@@ -108,7 +111,7 @@ def transfers_of(capture: Capture, calls: Calls, steps: Steps, device: int | Non
     sites: list[str] = []
     known = copies.api != NONE
     site[known], sites = site_of_calls(capture, copies.api[known], steps)
-    wait = _fence_of(capture, calls, copies)
+    wait = waits_of_copies(capture, calls, copies)
     sure = np.full(len(api) + 1, int(Evidence.UNKNOWN), dtype=np.int64)
     fence = np.unique(wait[wait != NONE])
     sure[fence] = fences(capture, fence)[2]
@@ -132,7 +135,7 @@ def _transfer(
     capture: Capture,
     calls: Calls,
     steps: Steps,
-    copies: _Copies,
+    copies: Copies,
     wait: IntColumn,
     sure: IntColumn,
     waited_in_stall: npt.NDArray[np.float64],
@@ -182,7 +185,7 @@ def _transfer(
     )
 
 
-def _fence_of(capture: Capture, calls: Calls, copies: _Copies) -> IntColumn:
+def waits_of_copies(capture: Capture, calls: Calls, copies: Copies) -> IntColumn:
     """Return for each copy the first wait whose fence covers it: same process and stream, recorded after its issue."""
     api, call = capture.api, copies.api
     result = np.full(len(call), NONE, dtype=np.int64)

@@ -38,5 +38,6 @@ def allocation_findings(facts: Facts) -> list[Finding]:
             advice="allocate and page-lock before the loop and use the memory again; page-locking may wait for the "
             "device",
             subject=f"{call} in the step",
+            steps=facts.steps_of_calls(rows),
         )
     ]

@@ -48,6 +48,7 @@ def _device(facts: Facts) -> Finding:
         evidence={"device_busy_ns": busy_ns, "window_ns": facts.window_ns, "gain_ns": facts.gain_ns},
         advice="look at the kernels: no order of copies and waits makes the device's own work shorter"
         + ("; and at the host, or it takes over at once" if is_balanced else ""),
+        steps=facts.steps_with_most(busy),
     )
 
 
@@ -87,4 +88,7 @@ def _host(facts: Facts) -> Finding:
         else "shorten the host's own code"
         + (f", first in {where[0]!r}" if where and where[0] else "")
         + ", or move it beside the device's work; fencing the copies will not help",
+        steps=facts.steps_of_calls(launches)
+        if is_launching
+        else facts.steps_with_most(facts.ledger.window_ns - facts.ledger.host_blocked_ns),
     )

@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from fdprof.analysis.facts import Facts
 from fdprof.analysis.sites import is_hidden, placed
 from fdprof.analysis.transfers import CaptureTransfer
-from fdprof.capture import Evidence
+from fdprof.capture import CopyDirection, Evidence, HostSide
 from fdprof.finding import Finding, FindingCode
+from fdprof.model import IntColumn
 from fdprof.units import size, us
 
 _TO_HOST, _TO_DEVICE = "device to host", "host to device"
@@ -81,4 +84,29 @@ def _finding(
         evidence={"copies_per_step": count, "issue_ns": issue_ns, "stall_ns": stall_ns, "copy_ns": copy_ns, **evidence},
         advice=advice,
         subject=f"{count:.2f} copies a step {where} ({size(max(longest.size_bytes, 0))} {placed(longest.name)})",
+        steps=facts.steps_of_calls(_calls_of(facts, transfers)),
     )
+
+
+def _calls_of(facts: Facts, transfers: Sequence[CaptureTransfer]) -> IntColumn:
+    """Return the calls of these transfers that block, and the waits right behind them."""
+    calls = facts.calls
+    direction = CopyDirection.TO_HOST if transfers[0].direction == _TO_HOST else CopyDirection.TO_DEVICE
+    copies = facts.calls_at(
+        {transfer.name for transfer in transfers}, calls.blocks & ~calls.only_waits & (calls.direction == direction)
+    )
+    memory = {transfer.memory for transfer in transfers}
+    copies = copies[np.isin(_host_side(facts, copies), [int(side) for side in HostSide if side.name.lower() in memory])]
+    waits = facts.calls_in_steps(calls.only_waits & calls.blocks)
+    return np.union1d(copies, waits[np.isin(calls.stall[waits], calls.stall[copies])])
+
+
+def _host_side(facts: Facts, calls: IntColumn) -> IntColumn:
+    """Return the HostSide of each call's copy."""
+    capture = facts.capture
+    untimed = capture.untimed_copies
+    if untimed is None:
+        return np.append(capture.device["host_side"], int(HostSide.UNKNOWN))[facts.calls.copy_row[calls]]
+    of_call = np.full(len(capture.api), int(HostSide.UNKNOWN), dtype=np.int64)
+    of_call[untimed["api"]] = untimed["host_side"]
+    return of_call[calls]

@@ -1,13 +1,17 @@
 """Findings about fences: too early, none at all, or on an event that was recorded again."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from fdprof.analysis.calls import ONE_STALL_NS
 from fdprof.analysis.facts import Facts
 from fdprof.analysis.intervals import inside
 from fdprof.analysis.stalls import fences
+from fdprof.analysis.transfers import CaptureTransfer
 from fdprof.capture import NONE, ApiKind, CopyDirection, Evidence
 from fdprof.finding import Finding, FindingCode
+from fdprof.model import IntColumn
 from fdprof.units import counted, us
 
 EVENT_EACH = "a wait covers the latest record only: give each step in flight an event of its own"
@@ -61,6 +65,7 @@ def _fence_after_copy(facts: Facts, is_recorded_again: bool) -> Finding | None:
         evidence={"wait_ns": blocked, "after_ns": between, "lag": 0, "per_step": int(early.sum()) / len(steps)},
         advice=f"{EVENT_EACH}; then {DEFER}" if is_recorded_again else DEFER,
         subject="the fence",
+        steps=facts.steps_of_calls(waits[early]),
     )
 
 
@@ -79,7 +84,15 @@ def _no_fence(facts: Facts) -> Finding | None:
         evidence={"copies": count},
         advice="if the host reads them, wait for an event recorded after the copy first, or it reads old values; "
         "`fdprof run --audit` shows how such reads are found",
+        steps=facts.first_steps_of(_copies_to_host(facts, unawaited)),
     )
+
+
+def _copies_to_host(facts: Facts, transfers: Sequence[CaptureTransfer]) -> IntColumn:
+    """Return the calls of these transfers to the host that do not block."""
+    calls = facts.calls
+    is_copy = facts.capture.kinds(ApiKind.COPY) & ~calls.blocks & (calls.direction == CopyDirection.TO_HOST)
+    return facts.calls_at({transfer.name for transfer in transfers}, is_copy)
 
 
 def _recorded_again(facts: Facts) -> Finding | None:
@@ -113,4 +126,5 @@ def _recorded_again(facts: Facts) -> Finding | None:
         cost_ns_per_step=None,
         evidence={"records": len(lost)},
         advice=EVENT_EACH,
+        steps=facts.first_steps_of(lost),
     )

@@ -3,6 +3,7 @@
 import numpy as np
 
 from fdprof.analysis.facts import MOSTLY_OUTSIDE, NOISE, Facts
+from fdprof.analysis.idle import NOT_CAPTURED
 from fdprof.analysis.intervals import covered
 from fdprof.capture import NONE, Evidence
 from fdprof.finding import Finding, FindingCode
@@ -50,6 +51,7 @@ def _cut(facts: Facts) -> Finding | None:
         cost_ns_per_step=None,
         evidence={"not_captured_ns": spent, "share": share},
         advice="capture whole steps: begin before the first launch of a step and end after a synchronisation",
+        steps=facts.steps_with_most(facts.ledger.causes.get(NOT_CAPTURED)),
     )
 
 
@@ -86,6 +88,7 @@ def _unmatched(facts: Facts) -> Finding | None:
         evidence={"calls_without_rows": len(lacking), "rows_without_calls": orphans, "calls": calls, "rows": rows},
         advice="idle time without a known call is not `queued` even where it was; capture whole steps, "
         "with larger buffers",
+        steps=facts.first_steps_of(lacking),
     )
 
 
@@ -107,9 +110,8 @@ def _inflation(facts: Facts) -> Finding | None:
     """What the tracer costs a step: as measured without it, and the time that it says it held the thread up itself."""
     overhead = facts.capture.overhead
     mine = overhead["thread"] == facts.steps.thread
-    spent = float(
-        covered(overhead["start_ns"][mine], overhead["end_ns"][mine], facts.steps.starts_ns, facts.steps.ends_ns).mean()
-    )
+    own_ns = covered(overhead["start_ns"][mine], overhead["end_ns"][mine], facts.steps.starts_ns, facts.steps.ends_ns)
+    spent = float(own_ns.mean())
     reported = f"the profiler reports {us(spent)} µs a step of its own work on the step's thread"
     measured = facts.capture.inflation
     added = 0.0 if measured is None else facts.window_ns * (1 - 1 / measured.ratio)
@@ -132,6 +134,7 @@ def _inflation(facts: Facts) -> Finding | None:
                 "overhead_ns": spent,
             },
             advice="differences smaller than that say nothing; trace less, or compare runs without a profiler",
+            steps=facts.steps_with_most(own_ns),
         )
     if spent < facts.is_worth_saying:
         return None
@@ -142,4 +145,5 @@ def _inflation(facts: Facts) -> Finding | None:
         cost_ns_per_step=facts.at_most_idle(spent),
         evidence={"overhead_ns": spent},
         advice="leave out the steps in which it worked (--steps A:B), or trace less",
+        steps=facts.steps_with_most(own_ns),
     )

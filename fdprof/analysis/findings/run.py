@@ -26,5 +26,6 @@ def run_findings(fence: FenceResult, facts: Facts) -> list[Finding]:
             evidence={"cpu_ns": fence.cpu_ns, "cpu_share": fence.cpu_share},
             advice="harmless where the core is free; where other threads need it, --wait blocking or yield gives it "
             "back and costs tens of µs at each wake-up",
+            steps=facts.steps_of_calls(facts.calls_in_steps(facts.calls.only_waits)),
         )
     ]

@@ -5,8 +5,9 @@ import numpy as np
 from fdprof.analysis.facts import Facts
 from fdprof.analysis.idle import QUEUED
 from fdprof.analysis.intervals import inside
-from fdprof.capture import NONE, ApiKind, Evidence, WorkKind
+from fdprof.capture import NONE, ApiKind, CopyDirection, Evidence, WorkKind
 from fdprof.finding import Finding, FindingCode
+from fdprof.model import IntColumn
 from fdprof.units import counted, us
 
 
@@ -38,7 +39,16 @@ def _default_stream(facts: Facts) -> Finding | None:
         evidence={"copies_per_step": count, "other_streams": len(others), "blocked_ns": blocked},
         advice="issue the copies on the stream of the kernels that make the values, or on a stream of their own behind "
         "an event",
+        steps=facts.steps_of_calls(_calls_on_default_stream(facts)),
     )
+
+
+def _calls_on_default_stream(facts: Facts) -> IntColumn:
+    """Return the calls in the steps whose copy between host and device runs on the device's default stream."""
+    row, between = facts.calls.copy_row, (int(CopyDirection.TO_HOST), int(CopyDirection.TO_DEVICE))
+    on_default = [stream for device, stream in facts.capture.default_streams if device == facts.device]
+    stream = np.append(facts.capture.device["stream"], NONE)[row]
+    return facts.calls_in_steps((row != NONE) & np.isin(stream, on_default) & np.isin(facts.calls.direction, between))
 
 
 def _cross_stream(facts: Facts) -> Finding | None:
@@ -60,7 +70,9 @@ def _cross_stream(facts: Facts) -> Finding | None:
     before = np.searchsorted(end[by_end], idle.start_ns[queued], side="right") - 1
     known &= before >= 0
     changes = known & (stream[np.minimum(after, len(start) - 1)] != stream[by_end][np.maximum(before, 0)])
-    spent = float((idle.end_ns - idle.start_ns)[queued][changes].sum()) / len(facts.steps)
+    apart = np.zeros(len(queued), dtype=bool)
+    apart[np.flatnonzero(queued)[changes]] = True
+    spent = float((idle.end_ns - idle.start_ns)[apart].sum()) / len(facts.steps)
     copied = sum(transfer.copy_ns or 0.0 for transfer in facts.transfers)
     if spent < facts.is_worth_saying or spent <= copied:
         return None
@@ -72,4 +84,5 @@ def _cross_stream(facts: Facts) -> Finding | None:
         cost_ns_per_step=spent,
         evidence={"queued_ns": spent, "copy_ns": copied, "stream_waits_per_step": len(waits) / len(facts.steps)},
         advice="small copies are cheaper on the stream that makes the values than behind a wait between streams",
+        steps=facts.steps_of_gaps(apart),
     )

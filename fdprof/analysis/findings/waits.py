@@ -6,7 +6,7 @@ from fdprof.analysis.facts import Facts
 from fdprof.analysis.findings.copies import UPLOAD
 from fdprof.analysis.sites import OUTSIDE, is_hidden, is_operator, placed
 from fdprof.analysis.stalls import SyncSite
-from fdprof.api_calls import kind_of
+from fdprof.api_calls import kind_of, plain_name
 from fdprof.capture import ApiKind, Evidence
 from fdprof.finding import Finding, FindingCode
 from fdprof.units import us
@@ -44,6 +44,8 @@ def _hidden_at(facts: Facts, site: SyncSite, cost: float | None) -> Finding:
     inside_ = "" if site.other_work_ns is None else f", {us(site.other_work_ns)} µs of it for work queued before"
     memory = sorted({t.memory for t in facts.transfers if t.name == site.site and t.blocking_share > 0.5})
     kind = f" ({', '.join(memory)} memory)" if site.is_copy and memory else ""
+    is_its_call = np.array([plain_name(name) == site.call for name in facts.capture.names], dtype=bool)
+    rows = facts.calls_at((site.site,), facts.calls.blocks & is_its_call[facts.capture.api["name"]])
     return Finding(
         code=FindingCode.HIDDEN_SYNC,
         text=f"{site.call} {placed(site.site)}{kind}: {site.per_step:.2f} a step, {us(site.blocked_ns)} µs a "
@@ -62,6 +64,7 @@ def _hidden_at(facts: Facts, site: SyncSite, cost: float | None) -> Finding:
         },
         advice=UPLOAD if site.to_device else REMOVE if kind_of(site.call) is ApiKind.DEVICE_SYNC else KEEP,
         subject=f"{site.call} {placed(site.site)}",
+        steps=facts.steps_of_calls(rows),
     )
 
 
@@ -95,4 +98,5 @@ def _several(facts: Facts) -> Finding | None:
         },
         advice="issue all copies first, record one event after the last, and wait once",
         subject="several waits",
+        steps=facts.steps_of_calls(later),
     )
