@@ -25,6 +25,7 @@ def show_step(screen: Screen, parts: Sequence[Part], step_ns: float) -> None:
         return
     screen.title(f"where a step goes, µs: the mean step of {units.us(step_ns)}")
     screen.put((" " * _INDENT, ""), *stacked(screen, parts, step_ns, screen.width - 2 * _INDENT))
+    screen.blank()
     shown, left = parts[:_SHOWN], parts[_SHOWN:]
     times = [units.us(part.ns) for part in shown]
     rest_ns = sum(part.ns for part in left)
@@ -35,7 +36,9 @@ def show_step(screen: Screen, parts: Sequence[Part], step_ns: float) -> None:
     bar = min(room, _MAX_BAR) if room >= _MIN_BAR else 1
     for part, time in zip(shown, times, strict=True):
         length = max(round(part.ns / longest * bar), 1)
-        _line(screen, f"{time:>{width}}  {_share(part.ns, step_ns)}", mark(screen, part.meaning, length), bar, part.name)
+        _line(
+            screen, f"{time:>{width}}  {_share(part.ns, step_ns)}", mark(screen, part.meaning, length), bar, part.name
+        )
     if left:
         rest = f"{units.us(rest_ns):>{width}}  {_share(rest_ns, step_ns)}"
         _line(screen, rest, ("", ""), bar, units.counted(len(left), "other"))
@@ -53,12 +56,12 @@ def show_sides(screen: Screen, labels: Sequence[str], sides: Sequence[Sequence[P
     name = max(cell_len(text) for text in names)
     above = name > screen.width // 4
     room = screen.width - 2 * _INDENT - number - 2 - (0 if above else name + 2)
-    for text, time, parts, ns in zip(names, times, sides, steps_ns, strict=True):
+    for text, time, parts in zip(names, times, sides, strict=True):
         if above:
             screen.say(text, indent=_INDENT)
         begin = "" if above else text + " " * (name - cell_len(text) + 2)
         spans = stacked(screen, parts, max(steps_ns), room)
-        fill = " " * (room - round(ns / max(steps_ns) * room))
+        fill = " " * (room - sum(len(drawn) for drawn, _ in spans))
         screen.put((" " * _INDENT + begin, ""), *spans, (f"{fill}  {time:>{number}}", ""))
     present = [meaning for meaning in Meaning if any(part.meaning is meaning for parts in sides for part in parts)]
     _legend(screen, present)

@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator
 
-from fdprof.reports._text import HEADINGS, LEDGER_HEADINGS
+from fdprof.reports._text import HEADINGS, LEDGER_HEADINGS, P99_NOTE, Row, has_p99
 from fdprof.reports.protocol import ComparisonResult
 
 from fdprof import units
 from fdprof.analysis.results import RunResult
 from fdprof.comparison import STATISTICS, Comparison, Estimate, Judgement, Mismatch, Moved, Spread, Verdict, WaitChange
 
-Row = tuple[str, ...]
+_PARTS_SHOWN = 10
+_MAX_HEADING = 16
 
 _VERDICTS = {
     Verdict.FASTER: "{1} is faster than {0}",
@@ -19,9 +20,21 @@ _VERDICTS = {
 }
 
 
+def shown_labels(result: ComparisonResult) -> tuple[str, str]:
+    """Return the sides' names, fit to be shown."""
+    ours, theirs = result.labels
+    return units.shown(ours), units.shown(theirs)
+
+
+def column_labels(result: ComparisonResult) -> tuple[str, str]:
+    """Return the sides' names as headings: 'baseline' and 'candidate' where their own would make columns wide."""
+    labels = shown_labels(result)
+    return labels if max(len(label) for label in labels) <= _MAX_HEADING else ("baseline", "candidate")
+
+
 def sentences(result: ComparisonResult) -> list[str]:
     """Return what the comparison comes to: tokens first, then the verdict, then why."""
-    comparison, labels = result.comparison, result.labels
+    comparison, labels = result.comparison, shown_labels(result)
     judgement = comparison.judgement
     both = f"{labels[1]} against {labels[0]}"
     if comparison.tokens_equal is False:
@@ -84,17 +97,52 @@ def interval(estimate: Estimate) -> str:
 
 
 def step_rows(result: ComparisonResult) -> list[Row]:
-    """Return name, baseline, candidate, ratio and interval of the step times."""
+    """Return name, baseline, candidate, ratio and interval of the step times; a p99 only of enough steps."""
     comparison = result.comparison
-    return [
-        (
-            f"step, {name}",
-            *(units.us(of[name]) for of in comparison.step_ns),
-            units.ratio(comparison.ratios[name].value),
-            interval(comparison.ratios[name]),
-        )
-        for name in STATISTICS
-    ]
+    rows = []
+    for name in STATISTICS:
+        shown = [name != "p99" or has for has in _have_p99(comparison)]
+        times = (units.us(of[name] if show else None) for of, show in zip(comparison.step_ns, shown, strict=True))
+        estimate = comparison.ratios[name]
+        ratio = (units.ratio(estimate.value), interval(estimate)) if all(shown) else (units.NOT_OBSERVED,) * 2
+        rows.append((f"step, {name}", *times, *ratio))
+    return rows
+
+
+def p99_note(result: ComparisonResult) -> list[str]:
+    """Return why a p99 is not shown, where it is not."""
+    comparison = result.comparison
+    return [] if comparison.judgement is None or all(_have_p99(comparison)) else [f"note: {P99_NOTE}"]
+
+
+def _have_p99(comparison: Comparison) -> list[bool]:
+    return [has_p99(len(side.steps_ns)) for side in (comparison.baseline, comparison.candidate)]
+
+
+def bridge_rows(result: ComparisonResult) -> list[Row]:
+    """Return part, baseline, candidate and change in µs, the largest changes first, the step last.
+
+    Parts that do not change are left out, and small ones are one row: the changes add up to the step's.
+    """
+    comparison = result.comparison
+    if comparison.bridge is None:
+        return []
+    changed = [(name, ns) for name, ns in comparison.bridge.parts.items() if ns]
+    if not changed:
+        return []
+    sides = comparison.baseline, comparison.candidate
+
+    def means(names: list[str]) -> tuple[str, ...]:
+        sums = [sum((side.parts_ns or {}).get(name, 0) for name in names) for side in sides]
+        return tuple(units.us(ns / len(side.steps_ns)) for ns, side in zip(sums, sides, strict=True))
+
+    rows = [(units.shown(name), *means([name]), units.signed_us(ns)) for name, ns in changed[:_PARTS_SHOWN]]
+    left = changed[_PARTS_SHOWN:]
+    if left:
+        rest = units.signed_us(sum(ns for _, ns in left))
+        rows.append((units.counted(len(left), "other"), *means([name for name, _ in left]), rest))
+    steps = (units.us(of["mean"]) for of in comparison.step_ns)
+    return [*rows, ("the step", *steps, units.signed_us(comparison.bridge.step_ns))]
 
 
 def column_rows(comparison: Comparison) -> list[Row]:
@@ -134,7 +182,13 @@ def token_rows(result: ComparisonResult) -> list[Row]:
 def mismatch_line(mismatch: Mismatch) -> str:
     """Return a field that differs, in words."""
     allowed = " (allowed)" if mismatch.allowed else f" (--allow {mismatch.field} if it does not matter)"
-    return f"{mismatch.field}: {mismatch.text}{allowed}"
+    return f"{units.shown(mismatch.field)}: {units.shown(mismatch.text)}{allowed}"
+
+
+def bridge_title(result: ComparisonResult) -> str:
+    """Return from what to what the bridge leads, and in what unit."""
+    ours, theirs = shown_labels(result)
+    return f"from {ours} to {theirs}, µs a step (device busy and idle by cause; adds up to the ns)"
 
 
 def method_lines(result: ComparisonResult) -> list[str]:
@@ -146,7 +200,7 @@ def method_lines(result: ComparisonResult) -> list[str]:
         _resampled(comparison.judgement),
         *_self_check(comparison.judgement),
         *_alike(comparison.judgement, comparison.spreads),
-        *_outliers(comparison, comparison.judgement, comparison.spreads, result.labels),
+        *_outliers(comparison, comparison.judgement, comparison.spreads, shown_labels(result)),
     ]
 
 

@@ -33,8 +33,6 @@ _PROBE = "µ±×─█▓▒░·╳▞漢\U0001f600"
 _GLUE = "\ue000"
 _IN_NUMBERS = re.compile(r"(?<=\d) (?=(?:[µu]s|ns|%|B|[KMG]iB)(?!\w))|(?<=\d) (?=[×x] \d)|(?<=[×x]) (?=\d)")
 
-_UNSET, _DUMB = "", "dumb"
-
 
 class Screen:
     """Lines of one report.  Whatever is put on it is escaped, wrapped and, if need be, turned into ASCII."""
@@ -121,14 +119,14 @@ def wrapped(text: str, width: int, hang: int = 0) -> list[str]:
 def look_of(stream: TextIO, environ: Mapping[str, str], columns: int | None = None) -> tuple[int, bool, bool]:
     """Return the width of the output, whether it takes colours, and whether it carries ASCII only.
 
-    Colours go to a terminal, unless TERM is `dumb` or unset or NO_COLOR is set to anything; FORCE_COLOR and
-    CLICOLOR_FORCE ask for them elsewhere too, and NO_COLOR outranks both.  The width is `columns`, COLUMNS, the
-    terminal's own, or 100 where there is none of them.
+    Colours go to a terminal, and with FORCE_COLOR or CLICOLOR_FORCE elsewhere too; never where TERM is `dumb` or
+    NO_COLOR is set to anything.  The width is `columns`, COLUMNS, the terminal's own, or 100 where there is none of
+    them.
     """
     is_terminal = stream.isatty()
     is_forced = bool(environ.get("FORCE_COLOR")) or environ.get("CLICOLOR_FORCE", "0") not in ("", "0")
-    can_color = is_terminal and environ.get("TERM", _UNSET).lower() not in (_UNSET, _DUMB, "unknown")
-    color = (can_color or is_forced) and not environ.get("NO_COLOR")
+    is_dumb = environ.get("TERM", "").lower() in ("dumb", "unknown")
+    color = (is_terminal or is_forced) and not is_dumb and not environ.get("NO_COLOR")
     return _width(is_terminal, environ, columns), color, not _carries(stream, _PROBE)
 
 

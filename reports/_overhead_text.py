@@ -1,11 +1,11 @@
 """What profiling costs, in words and rows, which the terminal and the Markdown report lay out each in its way."""
 
+from fdprof.reports._text import Row
+
 from fdprof import units
 from fdprof.analysis.inflation import BLOCKS, Condition, OverheadResult
 from fdprof.analysis.verdict import MIN_UNITS
 from fdprof.capture import Inflation
-
-Row = tuple[str, ...]
 
 OVERHEAD_HEADINGS = ("", "step", "added", "ratio", "95 % interval", "p50", "seen from", "units")
 """Times in µs; p50 is the ratio of the medians."""

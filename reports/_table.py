@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from fdprof.reports._console import Screen, wrapped
 from rich.cells import cell_len
@@ -36,20 +37,27 @@ def show_table(screen: Screen, headings: Sequence[str], sections: Sequence[Seque
     rows = [row for section in cleaned for row in section]
     if not rows:
         return
-    layout = _layout(screen.width - _INDENT, headings, rows)
-    if layout is None:
+    room = screen.width - _INDENT
+    layout = _layout(room, headings, rows)
+    if layout is not None:
+        _put_table(screen, layout, headings, cleaned)
+        return
+    columns = _beside(room, headings, rows)
+    if columns is None:
         _stacked(screen, headings, cleaned)
         return
-    _put_row(screen, layout, ["", *headings], "bold")
-    screen.put((" " * _INDENT + screen.clean("─") * layout.total, ""))
-    for number, section in enumerate(cleaned):
-        if number:
-            screen.blank()
-        for row in section:
-            _put_row(screen, layout, row)
+    # The other columns follow below, with the names again.
+    show_table(screen, headings[:columns], _cut(cleaned, slice(1, columns + 1)))
+    screen.blank()
+    show_table(screen, headings[columns:], _cut(cleaned, slice(columns + 1, None)))
 
 
-def widths_of(screen: Screen, headings: Sequence[str], rows: Sequence[Row]) -> int:
+def _cut(sections: Sequence[Sequence[Row]], part: slice) -> list[list[Row]]:
+    """Return the rows with a part of their cells, without those that have none there."""
+    return [[[row[0], *row[part]] for row in section if any(row[part])] for section in sections]
+
+
+def width_of(screen: Screen, headings: Sequence[str], rows: Sequence[Row]) -> int:
     """Return the cells that a table takes in which nothing folds."""
     layout = _natural([screen.clean(entry) for entry in headings], [[screen.clean(c) for c in row] for row in rows], 3)
     return layout.total + _INDENT
@@ -65,31 +73,53 @@ def _widest(rows: Sequence[Row], at: int) -> int:
 
 
 def _layout(room: int, headings: Sequence[str], rows: Sequence[Row]) -> _Layout | None:
-    """Return the widest layout that fits: as it is, with folded headings, folded names, or names above the numbers.
+    """Return the widest layout that fits: as it is, with folded headings, folded names, or long names above.
 
-    None where not even the numbers fit beside each other.
+    None where short names and the numbers do not fit beside each other, or not even the numbers do.
     """
     for gap in _GAPS:
         layout = _natural(headings, rows, gap)
         if layout.total <= room:
             return layout
-    least = [max(_widest(rows, at), min(cell_len(heading), _MIN_HEADING)) for at, heading in enumerate(headings)]
-    numbers = list(layout.numbers)
-    over = layout.total - room
-    while over > 0 and any(width > smallest for width, smallest in zip(numbers, least, strict=True)):
-        at = max(range(len(numbers)), key=lambda at: (numbers[at] > least[at], numbers[at]))
-        numbers[at] -= 1
-        over -= 1
-    if over <= 0:
-        return _Layout(layout.name, tuple(numbers), layout.gap)
-    beside = sum(layout.numbers) + layout.gap * len(numbers)
+    folded = _folded(layout, headings, rows, room)
+    if folded.total <= room:
+        return folded
+    beside = sum(layout.numbers) + layout.gap * len(layout.numbers)
     name = room - beside
     if name >= _MIN_NAME and all(len(wrapped(row[0], name)) <= _FOLDS for row in rows):
         return _Layout(name, layout.numbers, layout.gap)
-    for widths in (layout.numbers, tuple(least)):
-        if sum(widths) + layout.gap * len(widths) <= room:
-            return _Layout(0, widths, layout.gap)
-    return None
+    is_long = layout.name > room // 2
+    return _Layout(0, layout.numbers, layout.gap) if beside <= room and is_long else None
+
+
+def _folded(layout: _Layout, headings: Sequence[str], rows: Sequence[Row], room: int) -> _Layout:
+    """Return the layout with its longest headings folded, as far as it takes to fit and as their numbers allow."""
+    least = [max(_widest(rows, at), min(cell_len(heading), _MIN_HEADING)) for at, heading in enumerate(headings)]
+    numbers = list(layout.numbers)
+    for _ in range(layout.total - room):
+        can_fold = [at for at, width in enumerate(numbers) if width > least[at]]
+        if not can_fold:
+            break
+        numbers[max(can_fold, key=numbers.__getitem__)] -= 1
+    return _Layout(layout.name, tuple(numbers), layout.gap)
+
+
+def _beside(room: int, headings: Sequence[str], rows: Sequence[Row]) -> int | None:
+    """Return how many columns to put beside the names, so that the tables are few and alike; None: no one fits."""
+    layout = _natural(headings, rows, _GAPS[-1])
+    widths = [layout.name + sum(layout.numbers[:count]) + layout.gap * count for count in range(1, len(headings) + 1)]
+    fitting = sum(width <= room for width in widths)
+    return ceil(len(headings) / ceil(len(headings) / fitting)) if 0 < fitting < len(headings) else None
+
+
+def _put_table(screen: Screen, layout: _Layout, headings: Row, sections: Sequence[Sequence[Row]]) -> None:
+    _put_row(screen, layout, ["", *headings], "bold")
+    screen.put((" " * _INDENT + screen.clean("─") * layout.total, ""))
+    for number, section in enumerate(section for section in sections if section):
+        if number:
+            screen.blank()
+        for row in section:
+            _put_row(screen, layout, row)
 
 
 def _put_row(screen: Screen, layout: _Layout, row: Row, style: str = "") -> None:
@@ -115,15 +145,14 @@ def _put_row(screen: Screen, layout: _Layout, row: Row, style: str = "") -> None
 
 
 def _stacked(screen: Screen, headings: Sequence[str], sections: Sequence[Sequence[Row]]) -> None:
-    """Put each row as its name and a list of numbers with their headings."""
+    """Put each row as its name and a list of numbers, each behind its heading."""
     for name, *cells in (row for section in sections for row in section):
         screen.say(name, indent=_INDENT)
-        pairs = [f"{heading} {cell}" for heading, cell in zip(headings, cells, strict=False) if cell]
         line = ""
-        for pair in pairs:
-            joined = f"{line}, {pair}" if line else pair
-            if line and cell_len(joined) > screen.width - 2 * _INDENT - 1:
-                screen.say(line + ",", indent=2 * _INDENT)
+        for pair in (f"{heading} {cell}" for heading, cell in zip(headings, cells, strict=False) if cell):
+            joined = f"{line}  {pair}" if line else pair
+            if line and cell_len(joined) > screen.width - 2 * _INDENT:
+                screen.say(line, indent=2 * _INDENT)
                 joined = pair
             line = joined
         screen.say(line, indent=2 * _INDENT)

@@ -1,11 +1,14 @@
-"""What the parts of the terminal report share: lines, headings, the head of a run."""
+"""Words and rows that several reports share: headings, statistics, findings, the head of a run."""
 
-from rich.console import Console
-from rich.padding import Padding
-from rich.text import Text
+from collections.abc import Mapping
 
 from fdprof import units
-from fdprof.model import Run
+from fdprof.analysis.facts import Facts
+from fdprof.finding import Finding
+from fdprof.model import Run, Summary
+
+Row = tuple[str, ...]
+"""A name and what stands beside it."""
 
 HEADINGS = {
     "window_ns": "step",
@@ -14,39 +17,74 @@ HEADINGS = {
     "host_work_ns": "host work",
     "fence_wait_ns": "fence wait",
     "other_host_ns": "other host",
-    "host_blocked_ns": "blocked",
-    "device_busy_ns": "dev busy",
-    "device_idle_ns": "dev idle",
+    "host_blocked_ns": "host blocked",
+    "device_busy_ns": "device busy",
+    "device_idle_ns": "device idle",
 }
 LEDGER_HEADINGS = {
     "window_ns": "step",
-    "device_busy_ns": "dev busy",
-    "device_idle_ns": "dev idle",
-    "host_blocked_ns": "blocked",
-    "harmful_wait_ns": "harmful",
-    "harmless_wait_ns": "harmless",
+    "device_busy_ns": "device busy",
+    "device_idle_ns": "device idle",
+    "host_blocked_ns": "host blocked",
+    "harmful_wait_ns": "harmful wait",
+    "harmless_wait_ns": "harmless wait",
 }
+"""Key of the JSON document -> heading: the key's own words, but for the window, which is the step's time."""
+
+STATISTICS = ("mean", "p50", "p90", "p99", "max")
+AT_STEP = "at step"
+"""The step of the largest value."""
+
+MIN_P99_STEPS = 100
+P99_NOTE = (
+    f"p99 is shown from {MIN_P99_STEPS} counted steps on: of fewer it would be the largest value under another name"
+)
 
 
-def say(console: Console, text: str, indent: int = 0) -> None:
-    """Print a line of text as it is, wrapped at the console's width."""
-    console.print(Padding(Text(text), (0, 0, 0, indent)) if indent else text, markup=False, soft_wrap=False)
+def statistic_rows(headings: Mapping[str, str], summaries: Mapping[str, Summary]) -> list[Row]:
+    """Return a row for each heading: its name, STATISTICS in µs, and the step of the largest value."""
+    rows = []
+    for key, heading in headings.items():
+        summary = summaries[key]
+        values = {name: getattr(summary, name) for name in STATISTICS}
+        if not has_p99(summary.count):
+            values["p99"] = None
+        at = units.NOT_OBSERVED if summary.max_step is None else str(summary.max_step)
+        rows.append((heading, *(units.us(value) for value in values.values()), at))
+    return rows
 
 
-def header(console: Console, run: Run) -> None:
-    """Print what was run, and on what."""
+def has_p99(count: int) -> bool:
+    """Return whether a 99th percentile of so many values says more than their maximum."""
+    return count >= MIN_P99_STEPS
+
+
+def run_subject(run: Run) -> list[str]:
+    """Return what was run, and on what."""
     params = run.params
-    say(console, f"{run.scenario} on {run.backend}: {run.environment.gpu or 'unknown GPU'}")
-    say(
-        console,
+    lines = [
+        f"{run.scenario} on {run.backend}: {run.environment.gpu or 'unknown GPU'}",
         f"{params['sequences']} sequences; device work {units.us(run.device_work_ns)} µs, {params['kernels']} kernels, "
         f"host work {units.us(run.host_work_ns)} µs; limit: the longer, {units.us(run.limit_ns)} µs",
-    )
-    if run.fault is not None:
-        say(console, f"note: wrong on purpose: fault {run.fault}")
+    ]
+    return lines if run.fault is None else [*lines, f"note: wrong on purpose: fault {run.fault}"]
 
 
-def interrupted(console: Console, run: Run) -> None:
-    """Say that a recording was cut short."""
-    if run.interrupted:
-        say(console, f"interrupted: {len(run.blocks)} finished blocks are shown")
+def interrupted(run: Run) -> list[str]:
+    """Return that a recording was cut short, if it was."""
+    return [f"interrupted: {len(run.blocks)} finished blocks are shown"] if run.interrupted else []
+
+
+FINDINGS_TITLE = "findings (a cost is what that one alone could save at most; do not add them)"
+
+
+def finding_certainty(finding: Finding) -> str:
+    """Return how sure a finding is and what it costs: 'proved, at most 47.0 µs a step'."""
+    cost = "" if finding.cost_ns_per_step is None else f", at most {units.us(finding.cost_ns_per_step)} µs a step"
+    return f"{finding.certainty.name.lower()}{cost}"
+
+
+def finding_steps(finding: Finding, facts: Facts) -> str:
+    """Return the steps that show a finding most plainly, by their own numbers: 'steps 24, 3'; empty for none."""
+    numbers = [str(facts.steps.numbers[position]) for position in finding.steps]
+    return "" if not numbers else f"{'steps' if len(numbers) > 1 else 'step'} {', '.join(numbers)}"

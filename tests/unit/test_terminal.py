@@ -1,0 +1,195 @@
+# ruff: noqa: SIM300 - the expected value stands first
+"""The terminal report: what it shows at which width, and that no name breaks it."""
+
+import io
+import re
+from dataclasses import replace
+
+import pytest
+from fdprof.reports._run_text import outcome_lines
+from fdprof.reports.protocol import Analyses
+from fdprof.reports.terminal import REPORT, TerminalReport, terminal_report
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from fdprof.analysis.capture_result import analyze
+from fdprof.analysis.steps import Choice
+from fdprof.model import Summary
+
+NAMES = (
+    "run", "run_interrupted", "run_wrong", "run_one_step", "comparison", "comparison_not_comparable",
+    "comparison_wrong", "comparison_captures", "comparison_baseline_file", "analysis", "analysis_inflated",
+    "analysis_no_device", "analysis_hostile", "analyses", "overhead",
+)  # fmt: skip
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+
+
+def test_every_case_is_shown_here(cases):
+    """A new case gets its golden files."""
+    assert set(cases.names) == set(NAMES)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("name", NAMES)
+def test_each_result_is_shown_as_it_was_looked_at(cases, golden, name, width):
+    """Whole outputs; a change of any of them is looked at again."""
+    golden("terminal", f"{name}-{width}.txt", TerminalReport(width).render(cases[name]))
+
+
+@pytest.mark.parametrize("name", ["run", "comparison", "analysis_hostile"])
+def test_in_ascii_it_is_the_same_report(cases, golden, name):
+    """With a letter for each meaning in the bars."""
+    text = TerminalReport(80, is_ascii=True).render(cases[name])
+    assert text.isascii()
+    golden("terminal", f"{name}-80-ascii.txt", text)
+
+
+@pytest.mark.parametrize("name", ["comparison", "analysis"])
+def test_in_colour_it_is_the_same_report(cases, golden, name):
+    """Colours and bold letters, and nothing moves."""
+    text = TerminalReport(80, color=True).render(cases[name])
+    golden("terminal", f"{name}-80-colour.txt", text)
+    assert TerminalReport(80).render(cases[name]) == re.sub(r"\x1b\[[\d;]*m", "", text)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("width", [40, 41, 47, 60, 79, 80, 81, 100, 119, 140, 200])
+def test_no_line_is_longer_than_the_width_and_every_number_is_whole(cases, name, width):
+    """At any width the numbers are those of a page on which nothing has to fold."""
+    text = TerminalReport(width).render(cases[name])
+    assert all(cell_len(line) <= width for line in text.splitlines())
+    assert text.endswith("\n") and not text.endswith("\n\n")
+    if name != "analysis_hostile":  # names with numbers in them may be cut
+        assert set(NUMBER.findall(TerminalReport(400).render(cases[name]))) == set(NUMBER.findall(text))
+
+
+def test_a_width_below_forty_counts_as_forty(cases):
+    """Such a terminal wraps the lines itself."""
+    assert TerminalReport(40).render(cases["run"]) == TerminalReport(1).render(cases["run"])
+
+
+def test_a_wide_terminal_shows_the_first_steps_beside_the_statistics(cases):
+    """On a narrow one they are a table of their own."""
+    wide, narrow = (TerminalReport(width).render(cases["run"]).splitlines() for width in (130, 80))
+    assert ["mean", "p50", "p90", "p99", "max", "at", "step", "step", "3"] == next(
+        line.split() for line in wide if " mean " in line and "p50" in line
+    )[:9]
+    assert "of these the first" in narrow
+    assert "of these the first" not in wide
+
+
+def _summary(count):
+    return Summary(count, 1e3, 1e3, 1e3, 77e3, 88e3, 5)
+
+
+@pytest.mark.parametrize(("count", "shown"), [(99, False), (100, True)])
+def test_a_p99_is_shown_from_100_steps_on(cases, count, shown):
+    """Of 99 it is the largest value or nearly; the note says so once."""
+    run, analysis = cases["run"], cases["analysis"]
+    summaries = {name: _summary(count) for name in (*run.summaries, *analysis.summaries)}
+    text = REPORT.render(replace(run, summaries=summaries))
+    assert shown is ("77.0" in text)
+    assert (0 if shown else 1) == text.count("note: p99 is shown from 100 counted steps on")
+    assert "88.0" in text
+
+
+def test_a_comparison_shows_a_p99_of_100_steps_a_side(cases):
+    """72 steps are too few on one side, and then there is no ratio either."""
+    made = cases["comparison"]
+    comparison = made.comparison
+
+    def row(ours, theirs):
+        sides = [
+            replace(side, windows_ns=(side.steps_ns[:1].repeat(count),))
+            for side, count in ((comparison.baseline, ours), (comparison.candidate, theirs))
+        ]
+        text = REPORT.render(replace(made, comparison=replace(comparison, baseline=sides[0], candidate=sides[1])))
+        assert (ours < 100 or theirs < 100) is ("note: p99 is shown from 100" in text)
+        return next(line for line in text.splitlines() if "step, p99" in line).split()[2:]
+
+    assert ["-", "-", "-", "-"] == row(99, 99)
+    assert ["1,209.8", "-", "-", "-"] == row(100, 99)
+    assert ["1,209.8", "1,081.9", "0.894", "-"] == row(100, 100)
+
+
+def test_what_a_wait_learns_late_has_a_p99_of_100_waits_only(cases):
+    """Of fewer the largest is given and called that."""
+    run = cases["run_interrupted"]
+    few, many = (
+        "\n".join(outcome_lines(replace(run, fence=replace(run.fence, learn=_summary(count))))) for count in (99, 100)
+    )
+    assert "p50 1.0, max 88.0 µs" in few
+    assert "p50 1.0, p99 77.0 µs" in many
+
+
+def test_wrong_values_are_said_first(cases):
+    """Before any time."""
+    assert REPORT.render(cases["run_wrong"]).startswith("wrong values: values 32 of 8,190 right")
+    assert "wrong values" not in REPORT.render(cases["run"])
+
+
+def test_several_captures_stand_one_below_the_other(cases):
+    """Each under its path, and as it is alone."""
+    analyses = cases["analyses"]
+    text = REPORT.render(analyses)
+    for entry in analyses.results:
+        assert f"== {entry.path}\n{REPORT.render(entry)}" in text
+    assert REPORT.render(Analyses(())) == ""
+
+
+def test_more_rows_than_are_shown_are_counted(cases):
+    """Thirteen call sites: ten, and three more."""
+    analysis = cases["analysis"]
+    stalls = replace(analysis.facts.stalls, sites=analysis.facts.stalls.sites[:1] * 13)
+    text = REPORT.render(replace(analysis, facts=replace(analysis.facts, stalls=stalls)))
+    assert "... and 3 more call sites" in text
+
+
+def test_the_report_for_a_stream_fits_it(cases):
+    """A pipe in Latin-1 has no colours, 100 columns, and carries no bars."""
+    pipe = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    report = terminal_report(pipe, {"TERM": "xterm"})
+    assert TerminalReport(100, False, True) == report
+    for name in NAMES:
+        pipe.write(report.render(cases[name]))
+    assert TerminalReport(72, True, False) == terminal_report(
+        io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), {"FORCE_COLOR": "1"}, 72
+    )
+
+
+CHARACTERS = st.one_of(
+    st.characters(),
+    st.sampled_from("\x1b\x07\r\n\t\u202e\u200d\ufe0f\u0301\u2028漢カ\u3000🚀👩❤[]{}=,'\"`<>&|µ±×"),
+)
+HOSTILE = st.text(CHARACTERS, min_size=1, max_size=80)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(names=st.lists(HOSTILE, min_size=4, max_size=4), width=st.integers(40, 200), is_ascii=st.booleans())
+def test_no_name_makes_a_line_too_long_or_drives_the_terminal(build, names, width, is_ascii):
+    """Ranges, call sites, kernels, the device, the file: lone surrogates and all."""
+    calls = [("cudaLaunchKernel", 1, 3), ("cudaMemcpy", 20, 70), ("cudaStreamSynchronize", 71, 72)]
+    work = [(f"kernel {names[0]}", 4, 15, 0, 7), ("D2H pageable 4", 60, 61, 1, 7)]
+    capture = build.a_loop(12, 100, calls, work, [(names[1], 16, 80), (names[2], 19, 75)])
+    capture = replace(capture, devices=(replace(capture.devices[0], name=names[3]),), limits=(names[0],))
+    text = TerminalReport(width, False, is_ascii).render(analyze(capture, names[3], Choice()))
+    assert all(cell_len(line) <= width for line in text.split("\n"))
+    assert all(character.isprintable() or character == "\n" for character in text)
+    text.encode("ascii" if is_ascii else "utf-8")
+    assert "12 steps found by ranges named decode_step" in " ".join(text.split())
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(ours=HOSTILE, theirs=HOSTILE, width=st.integers(40, 200))
+def test_no_label_of_a_side_breaks_a_comparison(cases, ours, theirs, width):
+    """A label is a file's name, or what a baseline file says."""
+    made = cases["comparison"]
+    comparison = made.comparison
+    baseline = replace(comparison.baseline, label=ours, parts_ns={ours: int(comparison.baseline.steps_ns.sum())})
+    candidate = replace(comparison.candidate, label=theirs)
+    named = replace(made, comparison=replace(comparison, baseline=baseline, candidate=candidate), baseline=None)
+    text = TerminalReport(width).render(named)
+    assert all(cell_len(line) <= width for line in text.split("\n"))
+    assert all(character.isprintable() or character == "\n" for character in text)
+    assert {"1,209.8", "1,081.9", "-127.850"} <= set(text.split())
