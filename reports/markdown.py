@@ -1,145 +1,233 @@
-"""The Markdown report: a summary for the job page of a CI run."""
+"""The Markdown report: what a pull request or the job page of a CI run needs, the verdict first."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fdprof.reports import _comparison_words as words
+from fdprof.reports._capture_text import (
+    ROWS_SHOWN,
+    SYNC_HEADINGS,
+    SYNCS_TITLE,
+    TRANSFER_HEADINGS,
+    TRANSFERS_TITLE,
+    blocked_line,
+    capture_subject,
+    loop_lines,
+    other_threads_line,
+    sync_rows,
+    transfer_rows,
+    worst_lines,
+)
+from fdprof.reports._markdown import Block, code, folded, page_of, paragraph, table, text
 from fdprof.reports._overhead_text import (
     OVERHEAD_HEADINGS,
-    inflation_text,
     overhead_missing,
     overhead_notes,
     overhead_rows,
     overhead_subject,
     overhead_title,
 )
-from fdprof.reports._text import HEADINGS, LEDGER_HEADINGS
+from fdprof.reports._parts import Part, parts_of_result
+from fdprof.reports._run_text import outcome_lines, wrong_line
+from fdprof.reports._text import (
+    AT_STEP,
+    FINDINGS_TITLE,
+    HEADINGS,
+    LEDGER_HEADINGS,
+    P99_NOTE,
+    STATISTICS,
+    Row,
+    finding_certainty,
+    finding_steps,
+    has_p99,
+    run_subject,
+    statistic_rows,
+)
 from fdprof.reports.protocol import EVERY, Analyses, ComparisonResult, Reportable
 
 from fdprof import units
 from fdprof.analysis.capture_result import CaptureResult
 from fdprof.analysis.inflation import OverheadResult
 from fdprof.analysis.results import RunResult
-from fdprof.comparison import Verdict
-from fdprof.finding import Finding
 from fdprof.model import Summary
 
-_MEANING = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]<>#|~&!"})
-"""Characters that mean something to Markdown or HTML: a kernel's name must not."""
+_PARTS_SHOWN = 12
+# More findings or notes than these are folded.
+_FINDINGS_OPEN = 2
+_NOTES_OPEN = 4
 
 
 class MarkdownReport:
-    """One page: what it comes to, the times, the notes."""
+    """One page: what it comes to, the times, where the time is, the findings, the notes."""
 
     suffix = ".md"
     renders = EVERY
 
     def render(self, result: Reportable) -> str:
-        return "\n".join(_page(result)).rstrip("\n") + "\n"
+        return page_of(_blocks(result))
 
 
-def _page(result: Reportable) -> Iterable[str]:
+def _blocks(result: Reportable) -> Iterator[Block]:
     if isinstance(result, Analyses):
-        return [line for entry in result.results for line in (*_analysis(entry), "")]
-    if isinstance(result, CaptureResult):
-        return _analysis(result)
-    if isinstance(result, OverheadResult):
-        return _overhead(result)
-    return _comparison(result) if isinstance(result, ComparisonResult) else _run(result)
+        for entry in result.results:
+            yield from _analysis(entry)
+    elif isinstance(result, CaptureResult):
+        yield from _analysis(result)
+    elif isinstance(result, OverheadResult):
+        yield from _overhead(result)
+    elif isinstance(result, ComparisonResult):
+        yield from _comparison(result)
+    else:
+        yield from _run(result)
 
 
-def _comparison(result: ComparisonResult) -> list[str]:
+def _comparison(result: ComparisonResult) -> Iterator[Block]:
     comparison = result.comparison
     verdict = comparison.verdict
-    what = "wrong tokens" if verdict is None else verdict.value
-    page = [f"## fdprof: {_text(result.labels[1])} against {_text(result.labels[0])}: {what}", ""]
-    page += [_text(sentence) for sentence in words.sentences(result)]
-    page.append("")
-    page += [f"- gate `{gate.option}`: **{gate.outcome.value}**; {_text(gate.text)}" for gate in comparison.gates]
-    page += [f"- differs: {_text(words.mismatch_line(mismatch))}" for mismatch in comparison.mismatches]
-    if verdict is not None and verdict is not Verdict.NOT_COMPARABLE:
-        page += ["", "Times per step, µs:", ""]
-        rows = [*words.step_rows(result), *words.column_rows(comparison), words.efficiency_row(comparison)]
-        rows += words.token_rows(result)
-        page += _table(("", *result.labels, "ratio", "95 % interval"), rows)
-        if comparison.bridge is not None:
-            page += ["", "Where the difference is, µs a step (adds up to the ns):", ""]
-            parts = [(name, units.signed_us(ns)) for name, ns in comparison.bridge.parts.items() if ns]
-            page += _table(("part", "change"), [*parts, ("the step", units.signed_us(comparison.bridge.step_ns))])
+    ours, theirs = (text(label) for label in words.shown_labels(result))
+    yield _title(f"{theirs} against {ours}: {'wrong tokens' if verdict is None else verdict.value}")
+    yield _sentences(words.sentences(result))
+    gates = [f"- gate `{gate.option}`: **{gate.outcome.value}**; {text(gate.text)}" for gate in comparison.gates]
+    differs = [f"- differs: {text(words.mismatch_line(mismatch))}" for mismatch in comparison.mismatches]
+    yield Block("gates and fields that differ", (*gates, *differs), needed=True)
+    heads = [text(label) for label in words.column_labels(result)]
+    tokens = words.token_rows(result)
+    if comparison.judgement is not None:
+        rows = [*words.step_rows(result), *words.column_rows(comparison), words.efficiency_row(comparison), *tokens]
+        yield _table("times", "Times per step, µs:", ["", *heads, "ratio", "95 % interval"], _plain(rows))
+        bridge = _named(words.bridge_rows(result))
+        if bridge:
+            bridge[-1] = ("the step", *bridge[-1][1:])
+            yield _table("bridge", f"{_begun(words.bridge_title(result))}:", ["part", *heads, "change"], bridge)
     else:
-        page += ["", *_table(("what the host read", *result.labels), words.token_rows(result))]
-    return [*page, "", *_notes((*words.method_lines(result), *comparison.notes))]
+        yield _table("what the host read", "", ["what the host read", *heads], _plain(tokens))
+    lines = [line.removeprefix("note: ") for line in words.p99_note(result)]
+    yield _notes((*lines, *words.method_lines(result), *comparison.notes))
 
 
-def _overhead(result: OverheadResult) -> list[str]:
-    page = [f"## fdprof: {_text(overhead_title(result))}", "", f"{_text(overhead_subject(result))}.", ""]
-    page += ["Times per step, µs:", ""]
-    page += _table(OVERHEAD_HEADINGS, overhead_rows(result))
-    page += ["", *(f"- {_text(line)}" for line in overhead_missing(result))]
-    return [*page, *_notes(overhead_notes(result))]
+def _overhead(result: OverheadResult) -> Iterator[Block]:
+    yield _title(text(overhead_title(result)))
+    yield _lines([f"{overhead_subject(result)}."])
+    yield _table("times", "Times per step, µs:", OVERHEAD_HEADINGS, _plain(overhead_rows(result)))
+    yield Block("what is missing", tuple(f"- {text(line)}" for line in overhead_missing(result)))
+    yield _notes(overhead_notes(result))
 
 
-def _run(result: RunResult) -> list[str]:
+def _run(result: RunResult) -> Iterator[Block]:
     run = result.run
-    page = [f"## fdprof: {_text(run.scenario)} in mode {_text(run.mode)} on {_text(run.backend)}", ""]
-    page += [
-        f"Values {result.values_right:,} of {result.values:,} right, stale reads {result.stale_reads:,} of "
-        f"{result.reads:,}; efficiency {units.percent(result.efficiency)}.",
-        "",
-        "Times per step, µs:",
-        "",
-    ]
-    page += _summaries(HEADINGS, result.summaries)
-    return [*page, "", *_findings(result.findings), *_notes(run.caveats)]
+    yield _title(f"{text(run.scenario)} in mode {text(run.mode)} on {text(run.backend)}")
+    yield _sentences([*([] if result.is_right else [wrong_line(result)]), *map(units.shown, result.headline)])
+    yield _lines(run_subject(run))
+    yield _statistics(HEADINGS, result.summaries)
+    yield _parts(parts_of_result(result), result.summaries["window_ns"].mean)
+    yield Block("transfers, waits and tokens", tuple(f"- {text(line)}" for line in outcome_lines(result)))
+    yield _findings(result)
+    yield _notes((*_p99_note(result.summaries), *result.limits))
 
 
-def _analysis(result: CaptureResult) -> list[str]:
-    page = [f"## fdprof: {_text(result.path)}", ""]
-    page += [_text(sentence) for sentence in result.headline]
-    if result.facts.capture.inflation is not None:
-        page += ["", f"{_text(inflation_text(result.facts.capture.inflation))}."]
-    page += ["", "Times per step, µs:", "", *_summaries(LEDGER_HEADINGS, result.summaries), ""]
-    if result.idle_by_cause_ns:
-        causes = [(name, units.us(ns)) for name, ns in result.idle_by_cause_ns.items()]
-        page += ["Device idle by cause, µs a step:", "", *_table(("cause", "idle"), causes), ""]
-    return [*page, *_findings(result.findings), *_notes(result.limits)]
+def _analysis(result: CaptureResult) -> Iterator[Block]:
+    yield _title(code(result.path))
+    yield _sentences([units.shown(sentence) for sentence in result.headline])
+    yield _lines(capture_subject(result))
+    yield _statistics(LEDGER_HEADINGS, result.summaries)
+    yield _parts(parts_of_result(result), result.summaries["window_ns"].mean)
+    lines = (*loop_lines(result), blocked_line(result), *other_threads_line(result))
+    yield Block("what the loop does", tuple(f"- {text(line)}" for line in lines))
+    yield _findings(result)
+    yield _folded_table(TRANSFERS_TITLE, TRANSFER_HEADINGS, transfer_rows(result))
+    yield _folded_table(SYNCS_TITLE, SYNC_HEADINGS, sync_rows(result))
+    worst = [f"- {text(line)}" for line in worst_lines(result)]
+    yield Block("longest steps", tuple(folded("longest steps", worst)) if worst else ())
+    yield _notes((*_p99_note(result.summaries), *result.limits))
 
 
-def _summaries(headings: dict[str, str], summaries: dict[str, Summary]) -> list[str]:
-    rows = [
-        (statistic, *(units.us(getattr(summaries[name], statistic)) for name in headings))
-        for statistic in ("mean", "p50", "p90", "p99", "max")
-    ]
-    return _table(("", *headings.values()), rows)
+def _title(markdown: str) -> Block:
+    return Block("title", (f"## fdprof: {markdown}",), needed=True)
 
 
-def _findings(findings: Sequence[Finding]) -> list[str]:
-    lines = [
-        f"- **{finding.code.value}** ({finding.certainty.name.lower()}"
-        + ("" if finding.cost_ns_per_step is None else f", at most {units.us(finding.cost_ns_per_step)} µs a step")
-        + f"): {_text(finding.text)}. {_text(finding.advice)}"
-        for finding in findings
-    ]
-    return [*lines, ""] if lines else []
+def _sentences(sentences: Sequence[str]) -> Block:
+    """Return sentences, each a paragraph of its own, the first one bold."""
+    shown = [paragraph(sentence) for sentence in sentences]
+    lines = [line for sentence in shown for line in (f"**{sentence}**" if sentence is shown[0] else sentence, "")]
+    return Block("sentences", tuple(lines), needed=True)
 
 
-def _notes(notes: Iterable[str]) -> list[str]:
-    return [f"- note: {_text(note)}" for note in notes]
+def _lines(lines: Sequence[str]) -> Block:
+    """Return lines of one paragraph."""
+    return Block("what was measured", (*(f"{paragraph(line)}<br>" for line in lines[:-1]), paragraph(lines[-1])))
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a table; rows may be shorter than its head."""
+def _statistics(headings: Mapping[str, str], summaries: Mapping[str, Summary]) -> Block:
+    rows = _plain(statistic_rows(headings, summaries))
+    return _table("times", "Times per step, µs:", ["", *STATISTICS, AT_STEP], rows)
+
+
+def _p99_note(summaries: Mapping[str, Summary]) -> list[str]:
+    count = summaries["window_ns"].count
+    return [P99_NOTE] if count and not has_p99(count) else []
+
+
+def _parts(parts: Sequence[Part], step_ns: float | None) -> Block:
+    """Return where a step goes: each part with its µs and its share."""
+    if not parts or not step_ns:
+        return Block("where a step goes", ())
+    rows = [(code(part.name), units.us(part.ns), units.percent(part.ns / step_ns)) for part in parts[:_PARTS_SHOWN]]
+    left = parts[_PARTS_SHOWN:]
+    if left:
+        ns = sum(part.ns for part in left)
+        rows.append((units.counted(len(left), "other"), units.us(ns), units.percent(ns / step_ns)))
+    return _table(
+        "where a step goes", "Where a step goes, device busy and idle by cause:", ["part", "µs", "share"], rows
+    )
+
+
+def _findings(result: CaptureResult | RunResult) -> Block:
+    lines = []
+    for finding in result.findings:
+        steps = finding_steps(finding, result.facts) if isinstance(result, CaptureResult) else ""
+        shown = text(units.shown(finding.text)) + (f"; most plainly in {steps}" if steps else "")
+        lines.append(f"- **{finding.code.value}** ({finding_certainty(finding)}): {shown}")
+        lines.append(f"  - {paragraph(units.shown(finding.advice))}")
+    if len(result.findings) > _FINDINGS_OPEN:
+        codes = ", ".join(dict.fromkeys(finding.code.value for finding in result.findings))
+        lines = folded(f"{len(result.findings)} findings: {codes}", lines)
+    elif lines:
+        lines = [f"{_begun(FINDINGS_TITLE)}:", "", *lines]
+    return Block("findings", tuple(lines))
+
+
+def _notes(notes: Iterable[str]) -> Block:
+    # Another sign than the list above has, so that it is a list of its own.
+    lines = [f"* note: {text(units.shown(note))}" for note in notes]
+    if len(lines) > _NOTES_OPEN:
+        lines = folded(f"{len(lines)} notes", lines)
+    return Block("notes", tuple(lines))
+
+
+def _folded_table(title: str, headings: Sequence[str], rows: Sequence[Row]) -> Block:
     if not rows:
-        return []
-    width = len(head)
-    padded = [(*row, *[""] * (width - len(row))) for row in rows]
-    lines = [head, ["---"] + ["---:"] * (width - 1)]
-    made = ["| " + " | ".join(_text(cell) for cell in line) + " |" for line in (lines[0], *padded)]
-    return [made[0], "| " + " | ".join(lines[1]) + " |", *made[1:]]
+        return Block(title, ())
+    lines = table(["", *headings], _named(rows[:ROWS_SHOWN]))
+    left = len(rows) - ROWS_SHOWN
+    return Block(title, tuple(folded(title, [*lines, *(["", f"... and {left} more"] if left > 0 else [])])))
 
 
-def _text(text: str) -> str:
-    """Return a text that Markdown shows as it is."""
-    return units.shown(text).translate(_MEANING)
+def _table(name: str, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Block:
+    lines = table(head, rows)
+    return Block(name, (*([text(title), ""] if title and lines else []), *lines), needed=name == "times")
+
+
+def _plain(rows: Iterable[Row]) -> list[Row]:
+    """Return rows of our own words as Markdown."""
+    return [tuple(text(cell) for cell in row) for row in rows]
+
+
+def _named(rows: Iterable[Row]) -> list[Row]:
+    """Return rows that begin with a name from elsewhere as Markdown."""
+    return [(code(name), *(text(cell) for cell in cells)) for name, *cells in rows]
+
+
+def _begun(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
 
 
 REPORT = MarkdownReport()
