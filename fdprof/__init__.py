@@ -13,6 +13,7 @@ _HOMES = {
     "__version__": "fdprof.version",
     "compare_runs": "fdprof.analysis.compare",
     "fence": "fdprof.markers",
+    "ledger_table": "fdprof.tables",
     "load": "fdprof.store",
     "open_backend": "fdprof.session",
     "result_of": "fdprof.analysis.results",
@@ -20,6 +21,7 @@ _HOMES = {
     "step": "fdprof.markers",
     "step_table": "fdprof.tables",
     "transfer": "fdprof.markers",
+    "transfer_table": "fdprof.tables",
 }
 
 __all__ = sorted(name for name in _HOMES if name != "__version__")
