@@ -28,6 +28,7 @@ def analysis_document(result: CaptureResult) -> dict[str, Any]:
         "steps_found_by": steps.found_by,
         "steps_certainty": certainty(steps.evidence),
         "steps_left_out": steps.left_out,
+        "steps_first": result.first,
         "process": thread.process,
         "thread": thread.thread,
         "device": None if device is None else device.device,

@@ -8,6 +8,7 @@ from fdprof.analysis.facts import Facts, facts_of
 from fdprof.analysis.findings import findings_of
 from fdprof.analysis.headline import headline_of
 from fdprof.analysis.ledger import COLUMNS, Ledger, device_of
+from fdprof.analysis.longest import WorstStep, longest_steps
 from fdprof.analysis.stats import NOTHING, summarize
 from fdprof.analysis.steps import Choice, find_steps
 from fdprof.capture import Capture
@@ -15,24 +16,9 @@ from fdprof.finding import Finding
 from fdprof.model import Summary
 from fdprof.units import us
 
-_WORST = 5
-
 # From this many times the median on, in at least this many steps, a first step is taken for a warm-up.
 _WARM_UP = 1.5
 _MIN_STEPS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class WorstStep:
-    """One of the longest steps; `position` counts the steps from 0, as --steps does, and `step` is its own number."""
-
-    position: int
-    step: int
-    window_ns: int
-    device_idle_ns: int | None
-    host_blocked_ns: int
-    largest_cause: str | None
-    largest_cause_ns: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +26,7 @@ class CaptureResult:
     """The analysis of one capture: its facts, their summaries, and what follows from them."""
 
     path: str
+    first: int  # position in the capture, as --steps counts, of the first step that was analysed
     facts: Facts
     summaries: dict[str, Summary]
     idle_by_cause_ns: dict[str, float] | None  # mean per step, the largest first
@@ -71,11 +58,12 @@ def analyze(
     }
     return CaptureResult(
         path=path,
+        first=first or 0,
         facts=facts,
         summaries=summaries,
         idle_by_cause_ns=None if ledger.idle is None else ledger.mean_causes(),
         residual_ns=ledger.largest_residual_ns,
-        worst=_worst(ledger),
+        worst=longest_steps(ledger),
         findings=findings,
         headline=headline_of(facts, findings),
         limits=(*capture.limits, *steps.notes, *_first_step(ledger), *_unseen(facts)),
@@ -103,24 +91,3 @@ def _unseen(facts: Facts) -> tuple[str, ...]:
         f"{us(facts.unseen_wait_ns)} µs a step lie in ranges named for waiting that hold no waiting call, as where the "
         "host polls memory: they count as host code in the ledger, and not as work in the limit",
     )
-
-
-def _worst(ledger: Ledger) -> tuple[WorstStep, ...]:
-    """Return the longest steps, the longest first."""
-    found = []
-    for position in np.argsort(-ledger.window_ns, kind="stable")[:_WORST].tolist():
-        causes = ledger.causes_of(position)
-        largest = max(causes, key=causes.__getitem__) if causes else None
-        idle = ledger.device_idle_ns
-        found.append(
-            WorstStep(
-                position=position,
-                step=int(ledger.step[position]),
-                window_ns=int(ledger.window_ns[position]),
-                device_idle_ns=None if idle is None else int(idle[position]),
-                host_blocked_ns=int(ledger.host_blocked_ns[position]),
-                largest_cause=largest,
-                largest_cause_ns=None if largest is None else causes[largest],
-            )
-        )
-    return tuple(found)

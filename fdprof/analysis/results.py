@@ -10,6 +10,7 @@ from fdprof.analysis.findings import findings_of, in_order
 from fdprof.analysis.findings.run import run_findings
 from fdprof.analysis.hazards import find_hazards
 from fdprof.analysis.headline import headline_of
+from fdprof.analysis.longest import WorstStep, longest_steps
 from fdprof.analysis.run_times import COUNTED, TIME_COLUMNS, RunTimes, run_times_of, steps_of
 from fdprof.analysis.stats import NOTHING, summarize
 from fdprof.finding import Finding
@@ -70,6 +71,7 @@ class RunResult:
     summaries: dict[str, Summary]
     idle_by_cause_ns: dict[str, float] | None  # mean per counted step, the largest first
     residual_ns: int | None  # the largest of any step; not 0 is a bug
+    worst: tuple[WorstStep, ...]  # the longest counted steps, the longest first
     efficiency: float | None  # limit / mean step; None when the tokens are wrong: steps that skip a wait are no steps
     values: int
     values_right: int
@@ -123,6 +125,7 @@ def result_of(run: Run) -> RunResult:
         summaries=summaries,
         idle_by_cause_ns=None if facts is None else facts.ledger.mean_causes(),
         residual_ns=None if facts is None else facts.ledger.largest_residual_ns,
+        worst=() if facts is None else longest_steps(facts.ledger),
         efficiency=run.limit_ns / mean if is_right and mean is not None else None,
         values=sum(check.values for check in checks),
         values_right=sum(check.right for check in checks),
