@@ -5,7 +5,7 @@ BIN := .venv/bin
 FUZZ_SECONDS ?= 60
 FUZZED := sqlite parquet kineto kineto_gzip paddle run tables
 
-.PHONY: demo test lint types unit bench fuzz clean
+.PHONY: demo test lint types unit browser bench fuzz clean
 
 demo: .venv/demo
 	$(BIN)/fdprof compare sync async
@@ -22,8 +22,13 @@ types: .venv/test
 	for entry in fdprof/* ops scenarios reports; do ln -s ../../../$$entry build/mypy/fdprof/; done
 	$(BIN)/mypy build/mypy/fdprof
 
-unit: .venv/test
+unit: .venv/test browser
 	$(BIN)/python -m pytest
+
+# The tests of the HTML report drive a real Chromium; without one they are skipped, and say so.
+browser:
+	command -v chromedriver >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+	  { apt-get update -q && apt-get install -yq --no-install-recommends chromium chromium-driver; } || true
 
 bench: .venv/test
 	$(BIN)/python benchmarks/recorder_cost.py

@@ -82,6 +82,16 @@ class Waterfall:
 
 
 @dataclass(frozen=True, slots=True)
+class Ratios:
+    """Ratios with their intervals, a bar in each row; `scale` says in words what the bars' ends are."""
+
+    caption: str
+    head: tuple[str, ...]
+    rows: tuple[BarRow, ...]
+    scale: str
+
+
+@dataclass(frozen=True, slots=True)
 class FindingView:
     """A finding in words, with the steps that show it."""
 
@@ -129,7 +139,6 @@ class Part:
     longest: tuple[Table, ...] = ()
     bridge: Waterfall | None = None
     sides: tuple[Side, ...] = ()
-    intervals: Table | None = None  # of conditions, with a bar for each
-    interval_bars: tuple[BarRow, ...] = ()
+    ratios: Ratios | None = None
     has_timeline: bool = False
     data: Mapping[str, object] = field(default_factory=dict)

@@ -27,7 +27,7 @@ def outcome_lines(result: RunResult) -> list[str]:
     return [
         *efficiency,
         *_transfers(result),
-        _fence(result),
+        fence_line(result),
         tokens_line(result),
         *hazard_lines(result),
         *interrupted(result.run),
@@ -48,7 +48,8 @@ def _transfers(result: RunResult) -> list[str]:
     return lines
 
 
-def _fence(result: RunResult) -> str:
+def fence_line(result: RunResult) -> str:
+    """Return how often and how long the host waited, and how soon it knew the values."""
     fence = result.fence
     if fence.wait_ns is None:
         return "waits: none but in blocking copies" if result.syncs_per_step else "waits: none"

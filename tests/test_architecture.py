@@ -86,11 +86,14 @@ def test_units_import_nothing():
     [
         ("paddle", ("fdprof.backends.paddle", "fdprof.ops", "fdprof.cli.doctor", "fdprof.diagnosis")),
         ("pandas", ("fdprof.tables",)),
-        ("rich", ("fdprof.cli", "fdprof.reports.terminal", "fdprof.reports._text", "fdprof.reports._comparison_text")),
+        ("rich", ("fdprof.cli", "fdprof.reports._console", "fdprof.reports._table", "fdprof.reports._bars")),
         ("typer", ("fdprof.cli", "fdprof.__main__")),
         ("nvtx", ("fdprof.recorder", "fdprof.markers")),
         ("pynvml", ("fdprof.nvml",)),
         ("scipy", ("fdprof.analysis.resampling",)),
+        ("jinja2", ("fdprof.reports._html_page",)),
+        ("markupsafe", ("fdprof.reports._html_page",)),
+        ("perfetto", ("fdprof.reports._perfetto_trace",)),
         ("msgspec", ("fdprof.importers._chrome",)),
         ("adbc_driver_sqlite", ("fdprof.importers._nsys_tables",)),
         ("sqlite3", ("fdprof.importers._nsys_tables",)),
@@ -148,7 +151,7 @@ ANALYSIS = sorted(name for name in MODULES if _in(name, "fdprof.analysis"))
 def test_analysis_imports_only_records_units_errors_and_itself(name):
     """Analysis is a function of records."""
     records = ("fdprof.model", "fdprof.capture", "fdprof.finding", "fdprof.comparison", "fdprof.api_calls")
-    records = (*records, "fdprof.run_capture")
+    records = (*records, "fdprof.run_capture", "fdprof.meanings")
     assert [] == _outside(_own_imports(name), "fdprof.analysis", "fdprof.units", "fdprof.errors", *records)
 
 
