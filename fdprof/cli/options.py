@@ -3,7 +3,6 @@
 import dataclasses
 import inspect
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +27,10 @@ Json = Annotated[bool, typer.Option("--json", help="JSON on standard output, pro
 Output = Annotated[
     Path | None,
     typer.Option(
-        "-o", "--output", help="Also write the report here; its ending chooses the format: .json, .md or .txt."
+        "-o",
+        "--output",
+        help="Also write the report here; its ending chooses the format: .html, .perfetto-trace, .md, .json, .csv, "
+        ".parquet, .transfers.csv, .transfers.parquet or .txt.",
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing output.")]
@@ -137,7 +139,7 @@ def show(result: "Reportable", as_json: bool, output: Path | None) -> None:
     from fdprof.documents import write_bytes
 
     report = plugins.load("reports", "json") if as_json else _terminal()
-    typer.echo(report.render(result), nl=False)
+    typer.echo(report.render(result), nl=False, color=True)  # the report itself leaves colours out where none belong
     if output is not None:
         content = _report_for(output).render(result)
         try:
@@ -173,7 +175,6 @@ def _report_for(output: Path) -> "Report":
 
 def _terminal() -> "Report":
     """Return the terminal report for where standard output goes."""
-    from fdprof.reports.terminal import TerminalReport
+    from fdprof.reports.terminal import terminal_report
 
-    color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    return TerminalReport(shutil.get_terminal_size((100, 24)).columns, color)
+    return terminal_report(sys.stdout, os.environ)
