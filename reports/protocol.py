@@ -40,14 +40,15 @@ EVERY: tuple[type, ...] = (RunResult, ComparisonResult, CaptureResult, Analyses,
 
 
 class Report(Protocol):
-    """One output format.  `REPORT` in each file of this folder is an object with these members.
+    """One output format.  `REPORT` in each file of this folder is an object with these members."""
 
-    `suffix` is the ending of its files; of several that end a file's name the longest decides, ".transfers.csv" before
-    ".csv".  `renders` are the kinds of result that it has something to show of.
-    """
+    @property
+    def suffix(self) -> str:
+        """The ending of its files; of several that end a file's name the longest decides: .transfers.csv before .csv."""
 
-    suffix: str
-    renders: tuple[type, ...]
+    @property
+    def renders(self) -> tuple[type, ...]:
+        """The kinds of result that it has something to show of."""
 
     def render(self, result: Reportable) -> str | bytes:
         """Return the whole output; a text ends in a newline."""
