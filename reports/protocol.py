@@ -44,7 +44,7 @@ class Report(Protocol):
 
     @property
     def suffix(self) -> str:
-        """The ending of its files; of several that end a file's name the longest decides: .transfers.csv before .csv."""
+        """The ending of its files; of several that fit the longest decides: .transfers.csv before .csv."""
 
     @property
     def renders(self) -> tuple[type, ...]:
