@@ -13,7 +13,7 @@ class HtmlReport:
     renders = EVERY
 
     def render(self, result: Reportable) -> str:
-        from fdprof.reports._html_page import page_of  # jinja2 is behind it, and other reports must not wait for it
+        from fdprof.reports._html.page import page_of  # jinja2 is behind it, and other reports must not wait for it
 
         return page_of(result)
 

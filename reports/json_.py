@@ -7,10 +7,10 @@ import json
 from typing import Any
 
 from fdprof.reports._identity import kind_of, source_of
-from fdprof.reports._json_analysis import analysis_document
-from fdprof.reports._json_comparison import comparison_document
-from fdprof.reports._json_overhead import overhead_document
-from fdprof.reports._json_run import run_document
+from fdprof.reports._json.analysis import analysis_document
+from fdprof.reports._json.comparison import comparison_document
+from fdprof.reports._json.overhead import overhead_document
+from fdprof.reports._json.run import run_document
 from fdprof.reports.protocol import EVERY, Analyses, ComparisonResult, Reportable
 
 from fdprof.analysis.capture_result import CaptureResult

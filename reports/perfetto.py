@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fdprof.reports._perfetto_steps import add_steps, lead_ns
-from fdprof.reports._perfetto_trace import Trace
+from fdprof.reports._perfetto.steps import add_steps, lead_ns
+from fdprof.reports._perfetto.trace import Trace
 from fdprof.reports.protocol import Analyses, ComparisonResult, Reportable
 
 from fdprof.analysis.capture_result import CaptureResult

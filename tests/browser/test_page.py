@@ -4,7 +4,7 @@
 import base64
 
 import pytest
-from fdprof.reports._html_theme import _PAGE
+from fdprof.reports._html.theme import _PAGE
 
 CASES = (
     "run",

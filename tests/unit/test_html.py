@@ -15,11 +15,11 @@ import pytest
 pytest.importorskip("jinja2", reason="jinja2 is not installed")
 
 import fdprof.reports.html as module
-from fdprof.reports._html_bars import bars_of, waterfall_of
-from fdprof.reports._html_page import embedded
-from fdprof.reports._html_ratios import Named, ratios_of
-from fdprof.reports._html_timeline import source_of
-from fdprof.reports._html_words import links_by_number
+from fdprof.reports._html.bars import bars_of, waterfall_of
+from fdprof.reports._html.page import embedded
+from fdprof.reports._html.ratios import Named, ratios_of
+from fdprof.reports._html.timeline import source_of
+from fdprof.reports._html.words import links_by_number
 from fdprof.reports._parts import Part
 
 from fdprof import units
@@ -27,7 +27,7 @@ from fdprof.analysis.timeline import timeline_of
 from fdprof.comparison import Estimate
 from fdprof.meanings import Meaning
 
-ASSETS = Path(module.__file__).with_name("html_assets")
+ASSETS = Path(module.__file__).parent / "_html" / "assets"
 
 CASES = [
     "run", "run_interrupted", "run_wrong", "run_one_step", "comparison", "comparison_not_comparable",

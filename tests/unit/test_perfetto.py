@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fdprof.reports._perfetto_slices import nested
-from fdprof.reports._perfetto_trace import EventType, Trace
+from fdprof.reports._perfetto.slices import nested
+from fdprof.reports._perfetto.trace import EventType, Trace
 from fdprof.reports.perfetto import REPORT
 from fdprof.reports.protocol import EVERY, Analyses, ComparisonResult
 

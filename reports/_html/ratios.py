@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fdprof.reports._html_bars import stretch
-from fdprof.reports._html_view import BarRow, Ratios
+from fdprof.reports._html.bars import stretch
+from fdprof.reports._html.view import BarRow, Ratios
 
 from fdprof import units
 from fdprof.comparison import Estimate

@@ -4,8 +4,8 @@ import dataclasses
 from typing import Any
 
 from fdprof.reports._identity import kind_of, source_of
-from fdprof.reports._json_analysis import analysis_document
-from fdprof.reports._json_run import run_document
+from fdprof.reports._json.analysis import analysis_document
+from fdprof.reports._json.run import run_document
 from fdprof.reports.protocol import ComparisonResult
 
 from fdprof.analysis.capture_result import CaptureResult

@@ -11,10 +11,10 @@ from fdprof.reports._capture_text import (
     sync_rows,
     transfer_rows,
 )
-from fdprof.reports._html_bars import bars_of
-from fdprof.reports._html_timeline import side_data, source_of
-from fdprof.reports._html_view import Part, Side
-from fdprof.reports._html_words import cut_table, finding_views, links_by_number, longest_table, numbers_table
+from fdprof.reports._html.bars import bars_of
+from fdprof.reports._html.timeline import side_data, source_of
+from fdprof.reports._html.view import Part, Side
+from fdprof.reports._html.words import cut_table, finding_views, links_by_number, longest_table, numbers_table
 from fdprof.reports._overhead_text import inflation_text
 from fdprof.reports._parts import parts_of_result
 from fdprof.reports._text import LEDGER_HEADINGS

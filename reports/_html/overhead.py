@@ -1,9 +1,9 @@
 """The part of the HTML page that shows what profiling costs: a row and an interval for each condition."""
 
 from fdprof.reports import _overhead_text as words
-from fdprof.reports._html_ratios import Named, ratios_of
-from fdprof.reports._html_view import Badge, Part, Table
-from fdprof.reports._html_words import INTERRUPTED, SIMULATED, environment_facts
+from fdprof.reports._html.ratios import Named, ratios_of
+from fdprof.reports._html.view import Badge, Part, Table
+from fdprof.reports._html.words import INTERRUPTED, SIMULATED, environment_facts
 
 from fdprof import units
 from fdprof.analysis.inflation import OverheadResult

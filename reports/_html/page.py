@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from fdprof.reports import _html_theme
-from fdprof.reports._html_capture import part_of_capture
-from fdprof.reports._html_comparison import part_of_comparison
-from fdprof.reports._html_overhead import part_of_overhead
-from fdprof.reports._html_run import part_of_run
-from fdprof.reports._html_view import Part
+from fdprof.reports._html import theme
+from fdprof.reports._html.capture import part_of_capture
+from fdprof.reports._html.comparison import part_of_comparison
+from fdprof.reports._html.overhead import part_of_overhead
+from fdprof.reports._html.run import part_of_run
+from fdprof.reports._html.view import Part
 from fdprof.reports.protocol import Analyses, ComparisonResult, Reportable
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -22,7 +22,7 @@ from fdprof.analysis.results import RunResult
 from fdprof.meanings import Meaning
 from fdprof.version import VERSION
 
-_ASSETS = Path(__file__).with_name("html_assets")
+_ASSETS = Path(__file__).with_name("assets")
 UPLOT = "vendor/uplot-1.6.32.min"
 _SCRIPTS = (
     "page.js",
@@ -47,7 +47,7 @@ MOST_SPANS = 40_000
 def page_of(result: Reportable) -> str:
     """Return the page of a result."""
     parts = _parts(result)
-    style = _html_theme.variables() + _text(f"{UPLOT}.css") + _text("style.css")
+    style = theme.variables() + _text(f"{UPLOT}.css") + _text("style.css")
     script = _script()
     return _environment().get_template("page.html.j2").render(
         title=parts[0].title if len(parts) == 1 else f"{len(parts)} captures",

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from fdprof.reports._perfetto_flows import flows_of
-from fdprof.reports._perfetto_slices import nested
-from fdprof.reports._perfetto_trace import Events, EventType, Trace, Value
+from fdprof.reports._perfetto.flows import flows_of
+from fdprof.reports._perfetto.slices import nested
+from fdprof.reports._perfetto.trace import Events, EventType, Trace, Value
 
 from fdprof.analysis.facts import Facts
 from fdprof.analysis.idle import CAUSE_NAMES

@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 from fdprof.reports._identity import kind_of, source_of
-from fdprof.reports._json_entries import findings, statistics
+from fdprof.reports._json.entries import findings, statistics
 
 from fdprof.analysis.results import HazardResult, RunResult
 from fdprof.model import WrongValue

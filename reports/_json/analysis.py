@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from fdprof.reports._identity import kind_of, source_of
-from fdprof.reports._json_entries import certainty, findings, observed, statistics, with_certainty
+from fdprof.reports._json.entries import certainty, findings, observed, statistics, with_certainty
 
 from fdprof.analysis.capture_result import CaptureResult
 from fdprof.analysis.transfers import CaptureTransfer

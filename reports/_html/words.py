@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from fdprof.reports._html_view import Badge, Cell, FindingView, StepLink, Table
+from fdprof.reports._html.view import Badge, Cell, FindingView, StepLink, Table
 from fdprof.reports._text import AT_STEP, P99_NOTE, STATISTICS, Row, has_p99, statistic_rows
 
 from fdprof import units

@@ -5,8 +5,8 @@ Widths are shares of what was given, in thousandths of a bar; nothing is summed 
 
 from collections.abc import Mapping, Sequence
 
-from fdprof.reports import _html_theme
-from fdprof.reports._html_view import Bar, BarRow, Bars, Stretch, Waterfall
+from fdprof.reports._html import theme
+from fdprof.reports._html.view import Bar, BarRow, Bars, Stretch, Waterfall
 from fdprof.reports._parts import Part
 
 from fdprof import units
@@ -33,7 +33,7 @@ def bars_of(given: Sequence[tuple[str, Sequence[Part]]], notes: tuple[str, ...] 
         bars=tuple(_bar(label, parts, names, longest) for label, parts in sides),
         head=(*head, "change") if several else head,
         rows=tuple(_rows(sides, names, longest)),
-        meanings=tuple((_html_theme.css_of(meaning), meaning.value) for meaning in Meaning if meaning in used),
+        meanings=tuple((theme.css_of(meaning), meaning.value) for meaning in Meaning if meaning in used),
         notes=notes,
     )
 
@@ -140,4 +140,4 @@ def _meaning(name: str) -> Meaning:
 
 
 def _css(name: str) -> str:
-    return _html_theme.css_of(_meaning(name))
+    return theme.css_of(_meaning(name))

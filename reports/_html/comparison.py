@@ -1,14 +1,14 @@
 """The part of the HTML page that shows a comparison: the verdict, both sides on one scale, the way between them."""
 
 from fdprof.reports import _comparison_words as words
-from fdprof.reports import _html_run
-from fdprof.reports._html_bars import bars_of, waterfall_of
-from fdprof.reports._html_capture import capture_side
-from fdprof.reports._html_capture import subject as capture_subject
-from fdprof.reports._html_ratios import Named, ratios_of
-from fdprof.reports._html_timeline import side_data, source_of, times_only
-from fdprof.reports._html_view import Badge, Json, Part, Ratios, Side, Table, Waterfall
-from fdprof.reports._html_words import INTERRUPTED, SIMULATED, longest_table
+from fdprof.reports._html import run as run_part
+from fdprof.reports._html.bars import bars_of, waterfall_of
+from fdprof.reports._html.capture import capture_side
+from fdprof.reports._html.capture import subject as capture_subject
+from fdprof.reports._html.ratios import Named, ratios_of
+from fdprof.reports._html.timeline import side_data, source_of, times_only
+from fdprof.reports._html.view import Badge, Json, Part, Ratios, Side, Table, Waterfall
+from fdprof.reports._html.words import INTERRUPTED, SIMULATED, longest_table
 from fdprof.reports._parts import parts_of_side
 from fdprof.reports._text import has_p99
 from fdprof.reports.protocol import ComparisonResult
@@ -63,7 +63,7 @@ def _data(result: ComparisonResult, at: int, label: str, most_spans: int) -> Jso
     side = (result.comparison.baseline, result.comparison.candidate)[at]
     entry = (result.baseline, result.candidate)[at]
     if isinstance(entry, RunResult):
-        made = _html_run.run_data(entry, label, most_spans, side.left_out)
+        made = run_part.run_data(entry, label, most_spans, side.left_out)
         return times_only(label, side.steps_ns) if made is None else made
     if entry is None:
         return times_only(label, side.steps_ns)
@@ -108,10 +108,10 @@ def _subject(result: ComparisonResult, labels: tuple[str, str]) -> tuple[tuple[s
     runs = [entry.run for entry in entries if isinstance(entry, RunResult)]
     if len(runs) == 2 and runs[0].call == runs[1].call != "":
         left_out = {"mode", "run", "steps"}
-        return (*found, *(fact for fact in _html_run.run_subject(runs[0]) if fact[0] not in left_out))
+        return (*found, *(fact for fact in run_part.run_subject(runs[0]) if fact[0] not in left_out))
     for entry, label in zip((result.baseline, result.candidate), labels, strict=True):
         if isinstance(entry, RunResult):
-            found += [(f"{label}: {term}", text) for term, text in _html_run.run_subject(entry.run)]
+            found += [(f"{label}: {term}", text) for term, text in run_part.run_subject(entry.run)]
         elif entry is not None:
             found += [(f"{label}: {term}", text) for term, text in capture_subject(entry) if term != "capture"]
     return tuple(found)
@@ -145,7 +145,7 @@ def _longest(result: ComparisonResult, at: int, label: str, part: str) -> Table 
     if entry is None or entry.facts is None or len(entry.facts.steps) < 2:
         return None
     if isinstance(entry, RunResult):
-        worst, blocks = _html_run.longest_steps(entry), _html_run.counted_blocks(entry)
+        worst, blocks = run_part.longest_steps(entry), run_part.counted_blocks(entry)
     else:
         worst, blocks = [step.position for step in entry.worst], None
     return longest_table(f"longest steps of {label}, µs", entry.facts.ledger, worst, blocks, part, at)
@@ -164,5 +164,5 @@ def _side(result: ComparisonResult, at: int, label: str, part: str) -> Side | No
     if entry is None:
         return None
     if isinstance(entry, RunResult):
-        return _html_run.run_side(entry, label, part, at)
+        return run_part.run_side(entry, label, part, at)
     return capture_side(entry, label, part, at)

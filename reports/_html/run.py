@@ -2,10 +2,10 @@
 
 import numpy as np
 from fdprof.reports._capture_text import TRANSFER_HEADINGS, TRANSFERS_TITLE
-from fdprof.reports._html_bars import bars_of
-from fdprof.reports._html_timeline import side_data, source_of
-from fdprof.reports._html_view import Badge, Json, Part, Side, Table
-from fdprof.reports._html_words import (
+from fdprof.reports._html.bars import bars_of
+from fdprof.reports._html.timeline import side_data, source_of
+from fdprof.reports._html.view import Badge, Json, Part, Side, Table
+from fdprof.reports._html.words import (
     INTERRUPTED,
     SIMULATED,
     blocks_of,

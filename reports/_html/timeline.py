@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from fdprof.reports._html_view import Json
+from fdprof.reports._html.view import Json
 
 from fdprof import units
 from fdprof.analysis.facts import Facts
