@@ -38,7 +38,8 @@ def test_json_has_the_keys_of_the_contract(run_cli):
         assert columns == list(document["ledger"][statistic])
     assert document["ledger"]["mean"]["device_idle_ns"] == pytest.approx(sum(document["idle_by_cause_ns"].values()))
     assert (0, 1.0) == (document["residual_ns"], document["syncs_per_step"])
-    assert {"code", "text", "certainty", "cost_ns_per_step", "evidence", "advice"} == set(document["findings"][0])
+    finding = {"code", "text", "certainty", "cost_ns_per_step", "evidence", "advice", "steps", "subject"}
+    assert finding == set(document["findings"][0])
     assert {"proved", "inferred", "unknown"} >= {row["certainty"] for row in document["transfers"] + document["syncs"]}
     assert 3 == len(document["headline"])
     assert {"launch", "copy", "event_record", "event_wait"} <= document["calls_per_step"].keys()
