@@ -40,6 +40,9 @@ _SHOWN = 8
 # From this many steps on a last one that is shorter than this share of the others is not whole.
 _FEW, _WHOLE = 3, 0.5
 
+# From this share of equal differences on, the numbers of markers count the steps.
+_COUNTS = 0.5
+
 # The share of a thread's calls, in time, that an inferred loop has to cover.
 _MOST = 0.5
 
@@ -53,8 +56,8 @@ WHOLE_CAPTURE = "taking the whole capture as one window: there is no step marker
 class Steps:
     """Windows of the decode steps, in order, on one host thread.
 
-    `ends_ns` is where the next marked iteration begins, for the last the end of its own range.  `evidence` is PROVED
-    for markers, INFERRED for a launch pattern, UNKNOWN where the whole capture is one window.
+    `ends_ns` is where the next marked iteration begins, or the end of its own range where none follows.  `evidence` is
+    PROVED for markers, INFERRED for a launch pattern, UNKNOWN where the whole capture is one window.
     """
 
     thread: int  # index into Capture.threads
@@ -224,23 +227,35 @@ def _steps_of(capture: Capture, chosen: npt.NDArray[np.bool_], found_by: str) ->
     latest = np.maximum.accumulate(ends)[:-1]
     outer = np.append(True, (starts[1:] >= latest - _TOUCHING_NS) & (ends[1:] > latest))
     rows, starts, ends = rows[outer], starts[outer], ends[outer]
-    window_ends = np.append(starts[1:], np.maximum(ends[-1:], starts[-1:]))
     names = [capture.names[index] for index in ranges["name"][rows].tolist()]
+    numbers = _numbers(names, ranges["payload"][rows])
+    closes = _closes(numbers, len(rows))
+    window_ends = np.where(closes, np.maximum(ends, starts), np.append(starts[1:], ends[-1:]))
+    passes = int(closes.sum())
+    if passes > 1:
+        notes += (
+            f"the steps' numbers break off {counted(passes - 1, 'time')}: the step before ends with its own range",
+        )
     is_decode = np.array([_NOT_DECODE.search(name) is None for name in names], dtype=bool)
     if not is_decode.any():
         is_decode[:] = True
         notes += ("no marker says decode: every marked iteration counts as a step",)
     left_out = int((~is_decode).sum())
-    window = (window_ends - starts)[is_decode]
     # The last window ends with its own range.  Where a range is only a part of its step, that is no whole step.
-    if is_decode[-1] and len(window) >= _FEW and window[-1] < _WHOLE * np.median(window[:-1]):
-        is_decode[-1] = False
-        notes += (f"the last step has only its own range ({us(int(window[-1]))} µs) and is left out",)
+    window, usual = window_ends - starts, is_decode & ~closes
+    if np.count_nonzero(usual) >= _FEW - 1:
+        short = is_decode & closes & (window < _WHOLE * np.median(window[usual]))
+        is_decode &= ~short
+        notes += tuple(
+            f"the {'last step' if passes == 1 else 'last step before a break'} has only its own range "
+            f"({us(length)} µs) and is left out"
+            for length in window[short].tolist()[:_SHOWN]
+        )
     return Steps(
         thread=thread,
         starts_ns=starts[is_decode],
         ends_ns=window_ends[is_decode],
-        numbers=_numbers(names, ranges["payload"][rows])[is_decode],
+        numbers=_distinct(numbers, is_decode),
         evidence=Evidence.PROVED,
         found_by=found_by.format(" or ".join(sorted(set(names))[:2])) if "{}" in found_by else found_by,
         left_out=left_out,
@@ -248,14 +263,35 @@ def _steps_of(capture: Capture, chosen: npt.NDArray[np.bool_], found_by: str) ->
     )
 
 
-def _numbers(names: list[str], payload: IntColumn) -> IntColumn:
-    """Return the steps' own numbers: the payload of fdprof's ranges, N of ProfilerStep#N, else the position."""
+def _numbers(names: list[str], payload: IntColumn) -> IntColumn | None:
+    """Return the numbers that the markers give: N of ProfilerStep#N, the payload of fdprof's ranges; None: not all."""
     found = [_NUMBER.search(name) for name in names]
     if all(found):
         return np.array([int(match[1]) for match in found if match], dtype=np.int64)
-    if len(payload) and (payload >= 0).all() and (np.diff(payload) > 0).all():
-        return payload
-    return np.arange(len(names), dtype=np.int64)
+    return payload if len(payload) and (payload >= 0).all() else None
+
+
+def _closes(numbers: IntColumn | None, count: int) -> npt.NDArray[np.bool_]:
+    """Return which steps are not followed by the next one: the last, and those where the numbers break off.
+
+    They begin anew in each pass of a loop, and leave some out where a profiler's schedule skipped steps: what lies
+    between is no part of a step.  Numbers that do not mostly go up by the same are no count of steps.
+    """
+    closes = np.zeros(count, dtype=bool)
+    closes[-1:] = True
+    if numbers is not None and count > _FEW:
+        change = np.diff(numbers)
+        usual = np.median(change)
+        if usual > 0 and np.mean(change == usual) >= _COUNTS:
+            closes[:-1] = change != usual
+    return closes
+
+
+def _distinct(numbers: IntColumn | None, is_decode: npt.NDArray[np.bool_]) -> IntColumn:
+    """Return the steps' own numbers where they tell steps apart, else their positions, as --steps counts."""
+    if numbers is not None and (np.diff(numbers) > 0).all():
+        return numbers[is_decode]
+    return np.arange(np.count_nonzero(is_decode), dtype=np.int64)
 
 
 def _inferred(capture: Capture, candidates: npt.NDArray[np.bool_]) -> Steps:

@@ -33,6 +33,20 @@ def test_a_run_is_reported_as_a_run_and_not_as_a_capture(run_cli):
     assert "run" == json.loads(done.stdout)["kind"]
 
 
+def test_a_saved_side_has_the_same_steps_whether_reported_or_analyzed(run_cli, tmp_path):
+    """Between its blocks the other side ran, which is no part of a step."""
+    done = run_cli("compare", "sync", "overlap", "--backend", "sim", "--steps", "20", "--blocks", "6", "--runs", "r")
+    assert 0 == done.exit_code
+    (place,) = (tmp_path / "r").iterdir()
+    for side in ("baseline", "candidate"):
+        reported = json.loads(run_cli("report", str(place / side), "--json").stdout)
+        analyzed = json.loads(run_cli("analyze", str(place / side), "--json").stdout)
+        assert 120 == reported["steps"] == analyzed["steps"]
+        for column in ("window_ns", "device_busy_ns", "device_idle_ns"):
+            for statistic in ("mean", "p50", "max"):
+                assert reported["ledger"][statistic][column] == analyzed["ledger"][statistic][column]
+
+
 @pytest.mark.parametrize("option", ["--steps=0:3", "--step-range=x", "--device=0", "--process=1", "--thread=1"])
 def test_an_option_for_captures_is_refused_for_a_run(run_cli, option):
     """Rather than ignored; the hint names the command that takes it."""

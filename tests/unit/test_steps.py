@@ -106,6 +106,52 @@ def test_payloads_number_the_steps_only_where_all_have_rising_ones(steps):
     assert [[7, 8], [0, 1], [0, 1]] == [numbered(*pair).tolist() for pair in ((7, 8), (7, -1), (7, 7))]
 
 
+def _numbered(steps, *numbered):
+    """Find steps in ranges of 8 that begin at these times with these payloads."""
+    return steps([("decode_step", at, at + 8, RangeKind.MARKER, 0, number) for at, number in numbered])
+
+
+def test_where_the_numbers_begin_anew_a_step_ends_with_its_own_range(steps):
+    """Two passes of three steps, 100 apart: the third ends at 28 and not at 128, where the other pass begins."""
+    found = _numbered(steps, (0, 0), (10, 1), (20, 2), (128, 0), (138, 1), (148, 2))
+    assert [(0, 10), (10, 20), (20, 28), (128, 138), (138, 148), (148, 156)] == spans(found)
+    assert [0, 1, 2, 3, 4, 5] == found.numbers.tolist()  # 0, 1 and 2 would each be two steps
+    assert any("numbers break off 1 time:" in note for note in found.notes)
+
+
+def test_where_numbers_are_left_out_a_step_ends_with_its_own_range(steps):
+    """A profiler's schedule that skips: 5 to 7, then 20 to 22; they stay the steps' own numbers."""
+    names = [
+        (f"ProfilerStep#{number}", at, at + 8)
+        for number, at in ((5, 0), (6, 10), (7, 20), (20, 90), (21, 100), (22, 110))
+    ]
+    found = steps(names)
+    assert [(0, 10), (10, 20), (20, 28), (90, 100), (100, 110), (110, 118)] == spans(found)
+    assert [5, 6, 7, 20, 21, 22] == found.numbers.tolist()
+
+
+def test_numbers_that_all_go_up_by_two_are_not_broken_off(steps):
+    """Each second iteration is a decode step, say."""
+    found = _numbered(steps, (0, 0), (10, 2), (20, 4), (30, 6))
+    assert [(0, 10), (10, 20), (20, 30), (30, 38)] == spans(found)
+
+
+@pytest.mark.parametrize("payloads", [(7, 3, 9, 1, 4), (32, 32, 32, 31, 31), (5, 4, 3, 2, 1)])
+def test_payloads_that_do_not_count_break_nothing_off(steps, payloads):
+    """Batch sizes, or ids."""
+    found = _numbered(steps, *zip(range(0, 50, 10), payloads, strict=True))
+    assert [(0, 10), (10, 20), (20, 30), (30, 40), (40, 48)] == spans(found)
+    assert [0, 1, 2, 3, 4] == found.numbers.tolist()
+
+
+def test_a_window_that_is_a_part_of_its_step_is_left_out_at_each_break(steps):
+    """Ranges of 2 in steps of 10, two passes of three steps: both last ones have only their 2."""
+    numbered = [(0, 0), (10, 1), (20, 2), (128, 0), (138, 1), (148, 2)]
+    found = steps([("decode_step", at, at + 2, RangeKind.MARKER, 0, number) for at, number in numbered])
+    assert [(0, 10), (10, 20), (128, 138), (138, 148)] == spans(found)
+    assert 2 == sum("is left out" in note for note in found.notes)
+
+
 def test_a_marker_inside_another_is_no_step_of_its_own(steps):
     """decode_step 0-18 around step 2-9 and step 10-17: one step."""
     ranges = [("decode_step", 0, 18), ("step", 2, 9), ("step", 10, 17), ("decode_step", 20, 38), ("step", 22, 30)]
