@@ -13,7 +13,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from fdprof import plugins
+from fdprof import markers, plugins
 from fdprof.audit import Audit
 from fdprof.backends.protocol import Backend, ClockSample, DeviceLoop, LoopPlan
 from fdprof.calibration import DeviceWork, calibrate
@@ -114,7 +114,6 @@ class Session:
         mode = self._mode(mode_name)
         now = datetime.datetime.now(datetime.timezone.utc)
         environment = self._backend.environment()
-        recorder = Recorder(self._backend.clock_ns, self._backend.thread_cpu_ns)
         device_ns, host_ns = self._mean_times(1)
         return Run(
             id=f"{now:%Y%m%d-%H%M%S}-{self._scenario_name}-{mode_name}",
@@ -126,7 +125,7 @@ class Session:
             groups=self._groups,
             memory=mode.memory,
             lag=mode.lag,
-            environment=replace(environment, nvtx=recorder.nvtx_listens),
+            environment=replace(environment, nvtx=markers.listens()),
             device_work_ns=device_ns,
             host_work_ns=host_ns,
             caveats=(*self._backend.caveats(), *self._own_caveats(mode)),
