@@ -152,9 +152,6 @@ class Loop:
                     cuda=condition.kinds is not None,
                     kinds=Kinds.ALL if condition.kinds is None else condition.kinds,
                 )
-                # Lent by `start`.  Where NVTX was used before, nobody is behind it; the loop's recorder would take it
-                # for a tool all the same, and send its ranges there and not to the sink.
-                os.environ.pop("NVTX_INJECTION64_PATH", None)
                 started = time.perf_counter()
                 try:
                     timed, block = timed_block(self.session, self.run)

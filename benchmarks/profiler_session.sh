@@ -21,10 +21,14 @@ overhead() {
         2>"$out/overhead_$name.log" | tee "$out/overhead_$name.txt"
 }
 
-# capture SCENARIO MODE: by both ways.
+# capture SCENARIO MODE: by both ways, with the kernels of a bare run.
 capture() {
+    local bare=/tmp/bare/$1_$2
+    rm -rf "$bare"
+    timeout 60 $fdprof run "$1" --mode "$2" $loop --backend paddle --runs "$bare" >/tmp/capture.txt 2>/tmp/capture.log ||
+        { echo "$1 $2 bare: exit code $?"; tail -5 /tmp/capture.log; return; }
     for tool in nsys fdprof; do
-        timeout 120 $fdprof capture "$1" --mode "$2" --with $tool $loop --runs "/tmp/captures/$tool" \
+        timeout 120 $fdprof capture "$1" --mode "$2" --with $tool $loop --work-of "$bare"/* --runs "/tmp/captures/$tool" \
             -o "$out/captures/${1}_${2}_$tool.json" --force >/tmp/capture.txt 2>/tmp/capture.log ||
             { echo "$1 $2 $tool: exit code $?"; tail -5 /tmp/capture.log; }
     done

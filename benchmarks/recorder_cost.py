@@ -8,6 +8,7 @@ import time
 
 from fdprof.scenarios.stop_flag import SCENARIO
 
+from fdprof import markers
 from fdprof.loop import RecordedLoop
 from fdprof.modes.async_ import Async
 from fdprof.params import LoopParams
@@ -117,7 +118,7 @@ def main():
     step_ns = best_ns(recorded, STEPS) - best_ns(bare, STEPS)
     clock_ns = best_ns(lambda: [clock() for _ in range(STEPS)], STEPS)
     print(f"a read of the clock: {clock_ns:.0f} ns")
-    print(f"an NVTX tool listens: {recorder.nvtx_listens}")
+    print(f"something listens to the ranges: {markers.listens()}")
     print(f"a range: {range_ns:.0f} ns (bar: 1,000)")
     print(f"a step (7 ranges, 8 calls): {step_ns:.0f} ns, {step_ns / 2000:.2f} % of 200 µs (bar: 2)")
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from turns import Timed, timed_block, timed_of
 
-from fdprof.calibration import DeviceWork
 from fdprof.errors import FdprofError, ScenarioFailed
+from fdprof.model import DeviceWork
 from fdprof.params import Extent, LoopParams
 from fdprof.session import Session, open_backend
 
@@ -56,13 +56,13 @@ def work(name: str, address: str, loop: Mapping[str, Any]) -> int:
         try:
             backend, _ = open_backend(loop["backend"], 30.0)
             params = LoopParams(device_us=200, schedule_us=0, save_output_us=0, kernels=loop["kernels"])
-            session = Session(backend, "stop_flag", params, Extent(steps=loop["steps"], warmup=loop["warmup"]))
             say(worker=name)
             given = json.loads(file.readline() or "null")  # one at a time: the device is busy with one process's work
             if given is None:
                 return 1
-            if given["work"] is not None:
-                session._work = DeviceWork(**given["work"])
+            work = None if given["work"] is None else DeviceWork(**given["work"])
+            extent = Extent(steps=loop["steps"], warmup=loop["warmup"])
+            session = Session(backend, "stop_flag", params, extent, work=work)
             run = session.new_run(MODE)
             begun = sum(timed_block(session, run)[0].begun for _ in range(SETTLING))
             say(

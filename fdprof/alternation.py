@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from fdprof import calibration, store
 from fdprof.analysis.run_times import counted_windows
 from fdprof.documents import damage_in, entries, entry, natural, read_json, text, write_json
 from fdprof.errors import EnvironmentMissing, FdprofError, ScenarioFailed, WrongResult
@@ -71,9 +72,15 @@ def alternate(
 
 
 def request_document(
-    scenario: str, mode: str, backend: str, pairs: int, params: dict[str, Any], extent: dict[str, Any]
+    scenario: str,
+    mode: str,
+    backend: str,
+    pairs: int,
+    params: dict[str, Any],
+    extent: dict[str, Any],
+    work_of: Path | None = None,
 ) -> dict[str, Any]:
-    """Return what `python -m fdprof.alternation` is to do."""
+    """Return what `python -m fdprof.alternation` is to do, with the kernels of a saved run if one is given."""
     return {
         "scenario": scenario,
         "mode": mode,
@@ -81,6 +88,7 @@ def request_document(
         "pairs": pairs,
         "params": params,
         "extent": extent,
+        "work_of": None if work_of is None else str(work_of),
     }
 
 
@@ -106,7 +114,11 @@ def _carried_out(document: dict[str, Any]) -> dict[str, Any]:
     extent = Extent(**document["extent"])
     params = load_scenario(document["scenario"]).params_type(**document["params"])
     backend, _ = open_backend(document["backend"], extent.timeout)
-    session = Session(backend, document["scenario"], params, extent)
+    work = None
+    if document["work_of"] is not None:
+        saved = store.load_head(Path(document["work_of"]))
+        work = calibration.work_of(saved, Path(document["scenario"]).stem, params, backend)
+    session = Session(backend, document["scenario"], params, extent, work=work)
     try:
         from fdprof.collector import Collector
     except ImportError as error:

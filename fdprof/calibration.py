@@ -2,13 +2,21 @@
 
 Device work of a step means: its kernels and the device's own gaps between them, queued back to back with nothing else
 on the device.  It is measured behind a latch, so that the host's launches play no part.
+
+A tracer makes the gaps longer.  A process that calibrates under one makes its kernels shorter by as much, and so hides
+what the tracer costs the device.  Where a traced loop is held against a bare one, both run what was calibrated bare:
+`work_of` takes it from a saved run.
 """
 
-from dataclasses import dataclass, replace
+import dataclasses
+from dataclasses import replace
 
 import numpy as np
 
 from fdprof.backends.protocol import Backend, LoopPlan
+from fdprof.errors import UsageError
+from fdprof.model import DeviceWork, Run
+from fdprof.params import LoopParams
 
 _QUEUED_LAUNCHES = 600
 """Launches queued behind the latch: well below the 1,024 at which CUDA's launch queue blocks the host."""
@@ -16,13 +24,8 @@ _QUEUED_LAUNCHES = 600
 _STEPS = 6
 _ROUNDS = 3
 
-
-@dataclass(frozen=True, slots=True)
-class DeviceWork:
-    """`kernel_ns` to ask each kernel for, and the step's device work in ns that this gives, as measured."""
-
-    kernel_ns: int
-    step_ns: int
+_DEVICE = ("gpu", "driver", "profile")
+"""What of an environment decides how long gaps are."""
 
 
 def calibrate(backend: Backend, plan: LoopPlan, has_prepare: bool, target_ns: int) -> DeviceWork:
@@ -42,6 +45,26 @@ def calibrate(backend: Backend, plan: LoopPlan, has_prepare: bool, target_ns: in
         else:
             return DeviceWork(kernel_ns, step_ns)
     return DeviceWork(kernel_ns, _queued_step_ns(backend, plan, has_prepare, kernel_ns))
+
+
+def work_of(run: Run, scenario: str, params: LoopParams, backend: Backend) -> DeviceWork:
+    """Return what the kernels of a saved run were asked for; UsageError unless it is of this loop on this device."""
+    if run.work is None:
+        raise UsageError(
+            f"--work-of {run.id}: what its kernels were asked for was not saved with it", "record that run again"
+        )
+    environment = backend.environment()
+    here = {"scenario": scenario, "backend": backend.name, **dataclasses.asdict(params)}
+    here |= {name: getattr(environment, name) for name in _DEVICE}
+    saved = {"scenario": run.scenario, "backend": run.backend, **run.params}
+    saved |= {name: getattr(run.environment, name) for name in _DEVICE}
+    for name, value in here.items():
+        if saved.get(name) != value:
+            raise UsageError(
+                f"--work-of {run.id}: its {name} is {saved.get(name)!r}, here it is {value!r}",
+                "name a run of this scenario with these parameters on this device, or leave --work-of out to calibrate",
+            )
+    return run.work
 
 
 def _queued_step_ns(backend: Backend, plan: LoopPlan, has_prepare: bool, kernel_ns: int) -> int:

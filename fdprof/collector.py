@@ -27,7 +27,7 @@ _RECORDING = "recording"
 
 
 class _MarkerSink:
-    """Takes fdprof's markers where NVTX does not bring them."""
+    """Takes fdprof's ranges where NVTX does not bring them."""
 
     def __init__(self, library: Library) -> None:
         self._name, self._push, self.pop = library.range_name, library.range_push, library.range_pop
@@ -51,7 +51,8 @@ class Collector:
     fdprof.save_capture(collector.capture, Path("runs/mine"))
     ```
 
-    NVTX ranges of libraries that used NVTX before the recording began are not seen; fdprof's own markers are.
+    NVTX ranges of libraries that used NVTX before the recording began are not seen; fdprof's own are, of markers and of
+    a Session, whatever was used before (fdprof.markers says who hears them).
     Stopping waits for the device and takes CUPTI out of the process, so that calls cost what they did before.
     Source: CUDA's CUPTI manual, "CUPTI Activity API" and "Dynamic attach and detach".
     """
@@ -86,7 +87,7 @@ class Collector:
         """
         if self._folder is not None:
             raise FdprofError("the collector is started already", "call stop() first")
-        if markers.attached() is not None or not (markers.listens() and self._library.hears_nvtx()):
+        if markers.attached() is not None or not (markers.has_tool() and self._library.hears_markers()):
             markers.attach(_MarkerSink(self._library))  # else NVTX brings them
             self._markers_attached = True
         is_started = False

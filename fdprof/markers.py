@@ -6,9 +6,12 @@
         with fdprof.fence("sampled_token_ids"):
             event.synchronize()                     # your own wait
 
-A marker becomes an NVTX range in the domain `fdprof` where an NVTX tool records the process, and a range of the sink
-where one is attached; otherwise it costs two calls that do nothing (benchmarks/marker_cost.py).  Whether an NVTX tool
-is there is asked once, at the import of this module: NVTX lets tools in at the start of a process only.
+Who hears a range, be it a marker's or a recorder's (fdprof.recorder): the NVTX tool that was there when this module was
+imported, in the domain `fdprof`, and the sink that is attached when the range begins; `listener` is both.  Whether
+there is a tool is asked once and never again: NVTX takes the one that its variable names at its first use, and a
+variable that is set later, as the collector lends it for other libraries, brings nobody the ranges of this one.  Each
+of the two gets a range once, as long as nobody is both: a sink is attached by whom NVTX does not bring the ranges.
+With neither, a marker costs two calls that do nothing (benchmarks/marker_cost.py).
 
 A range is pushed and popped on the thread that runs its `with` statement, so it must not hold an `await` or a `yield`.
 No value makes a marker raise: a loop that works must work while it is profiled.  Needs neither CUDA nor numpy.
@@ -70,28 +73,33 @@ def step(index: int) -> Range:
 
     Indices count upwards.  One that is no integer, or none of 64 bits, leaves the step without an index.
     """
-    if _listener is None:
+    if listener is None:
         return _OFF
     return _step(index)
 
 
 def transfer(name: str) -> Range:
     """Return the range of the calls that start the copy of a tensor, or of a group with one event."""
-    if _listener is None:
+    if listener is None:
         return _OFF
     return _named(_TRANSFER, name)
 
 
 def fence(name: str | None = None) -> Range:
     """Return the range of the wait for a transfer: around your own call that waits."""
-    if _listener is None:
+    if listener is None:
         return _OFF
     return _named(_FENCE, name)
 
 
 def listens() -> bool:
-    """Return whether markers go anywhere now."""
-    return _listener is not None
+    """Return whether ranges go anywhere now."""
+    return listener is not None
+
+
+def has_tool() -> bool:
+    """Return whether an NVTX tool gets the ranges; one that comes later never does."""
+    return _nvtx is not None
 
 
 def attached() -> Sink | None:
@@ -104,22 +112,22 @@ def attach(sink: Sink) -> None:
 
     An NVTX tool that records the process goes on getting them.
     """
-    global _attached, _listener
+    global _attached, listener
     with _changing:
         if _attached is not None:
             raise UsageError(
                 f"markers go to {type(_attached).__name__} already", "one recording at a time: stop the first one"
             )
         _attached = sink
-        _listener = _Listener(_ToSink(sink) if _nvtx is None else _ToBoth(_nvtx, _ToSink(sink)))
+        listener = Listener(_ToSink(sink) if _nvtx is None else _ToBoth(_nvtx, _ToSink(sink)))
 
 
 def detach() -> None:
     """Take the sink away, if there is one.  Ranges that are open on any thread still end there."""
-    global _attached, _listener
+    global _attached, listener
     with _changing:
         _attached = None
-        _listener = None if _nvtx is None else _Listener(_nvtx)
+        listener = None if _nvtx is None else Listener(_nvtx)
 
 
 def _leave(kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -175,7 +183,7 @@ class _OnStep:
         self._end()
 
 
-class _Target(Protocol):
+class Target(Protocol):
     """Where ranges go."""
 
     @property
@@ -183,8 +191,8 @@ class _Target(Protocol):
     @property
     def end(self) -> Callable[[], None]: ...
 
-    def beginning(self, name: str) -> Callable[[], None]:
-        """Return the call that begins a range of this name."""
+    def beginning(self, name: str, category: str | None = None) -> Callable[[], None]:
+        """Return the call that begins a range of this name; NVTX has categories, elsewhere they follow a colon."""
 
 
 class _ToSink:
@@ -192,8 +200,8 @@ class _ToSink:
         self._push, self.end = sink.push, sink.pop
         self.begin_step: Callable[[int | None], None] = partial(sink.push, _STEP)
 
-    def beginning(self, name: str) -> Callable[[], None]:
-        return partial(self._push, name, None)
+    def beginning(self, name: str, category: str | None = None) -> Callable[[], None]:
+        return partial(self._push, f"{name}:{category}" if category else name, None)
 
 
 class _ToNvtx:
@@ -212,20 +220,21 @@ class _ToNvtx:
         self._push(attributes)
         self._spare.append(attributes)
 
-    def beginning(self, name: str) -> Callable[[], None]:
-        return partial(self._push, self._domain.get_event_attributes(message=name))
+    def beginning(self, name: str, category: str | None = None) -> Callable[[], None]:
+        return partial(self._push, self._domain.get_event_attributes(message=name, category=category))
 
 
 class _ToBoth:
-    def __init__(self, outer: _Target, inner: _Target) -> None:
+    def __init__(self, outer: Target, inner: Target) -> None:
         self._outer, self._inner = outer, inner
 
     def begin_step(self, index: int | None) -> None:
         self._outer.begin_step(index)
         self._inner.begin_step(index)
 
-    def beginning(self, name: str) -> Callable[[], None]:
-        return partial(_one_after_other, self._outer.beginning(name), self._inner.beginning(name))
+    def beginning(self, name: str, category: str | None = None) -> Callable[[], None]:
+        both = (self._outer.beginning(name, category), self._inner.beginning(name, category))
+        return partial(_one_after_other, *both)
 
     def end(self) -> None:
         self._inner.end()
@@ -237,10 +246,10 @@ def _one_after_other(first: Callable[[], None], second: Callable[[], None]) -> N
     second()
 
 
-class _Listener:
-    """A target and the ranges made for it, by kind and name."""
+class Listener:
+    """All who hear ranges between one change and the next, as one target, and the markers made for it."""
 
-    def __init__(self, target: _Target) -> None:
+    def __init__(self, target: Target) -> None:
         self.target = target
         self.ranges: dict[str, dict[str | None, _On]] = {_TRANSFER: {}, _FENCE: {}}
 
@@ -257,20 +266,20 @@ class _Listener:
 
 
 def _step(index: int) -> Range:
-    listener = _listener
-    if listener is None:  # detached on another thread since it was asked
+    heard_by = listener
+    if heard_by is None:  # detached on another thread since it was asked
         return _OFF
     number = index if type(index) is int and -_LIMIT <= index < _LIMIT else _integer(index)
-    return _OnStep(listener.target.begin_step, number, listener.target.end)
+    return _OnStep(heard_by.target.begin_step, number, heard_by.target.end)
 
 
 def _named(kind: str, name: str | None) -> Range:
-    listener = _listener
-    if listener is None:
+    heard_by = listener
+    if heard_by is None:
         return _OFF
     # By type first: looking up a tensor could ask it whether it equals another, on the device.
-    found = listener.ranges[kind].get(name) if type(name) is str or name is None else None
-    return found or listener.new(kind, name)
+    found = heard_by.ranges[kind].get(name) if type(name) is str or name is None else None
+    return found or heard_by.new(kind, name)
 
 
 def _integer(index: object) -> int | None:
@@ -295,7 +304,7 @@ def _text(name: object) -> str | None:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
 
 
-def nvtx_domain() -> Any:
+def _nvtx_domain() -> Any:
     """Return the NVTX domain `fdprof` if a tool records this process, None if not."""
     if os.environ.get("NVTX_DISABLE") or not any(os.environ.get(variable) for variable in _WAYS_IN):
         return None
@@ -323,11 +332,12 @@ def _unasked_domain() -> Any:
 
 
 def _nvtx_target() -> _ToNvtx | None:
-    domain = nvtx_domain()
+    domain = _nvtx_domain()
     return None if domain is None else _ToNvtx(domain)
 
 
 _changing = threading.Lock()
 _nvtx = _nvtx_target()
 _attached: Sink | None = None
-_listener: _Listener | None = None if _nvtx is None else _Listener(_nvtx)
+listener: Listener | None = None if _nvtx is None else Listener(_nvtx)
+"""Who hears ranges now, None for nobody: to be read only, as `markers.listener`; `attach` and `detach` change it."""

@@ -412,6 +412,14 @@ class Environment:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceWork:
+    """`kernel_ns` to ask each kernel for, and the step's device work in ns that this gives, as measured."""
+
+    kernel_ns: int
+    step_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """One scenario in one mode on one backend: one or more blocks."""
 
@@ -432,6 +440,7 @@ class Run:
     audited: bool = False  # its blocks have a journal
     interrupted: bool = False
     call: str = ""  # the same for runs whose blocks one call interleaved; empty: not known
+    work: DeviceWork | None = None  # what its kernels were asked for, before times are drawn; None: not known
     blocks: tuple[Block, ...] = field(default=(), repr=False)
 
     @property

@@ -42,6 +42,7 @@ from fdprof.traced_loop import (
     RANGES_ONLY,
     Loop,
     Setting,
+    calibrated,
     in_words,
     missing_here,
     require_ended,
@@ -82,9 +83,10 @@ def measure(
 ) -> OverheadResult:
     """Return what each condition costs the loop.
 
-    Each round runs every condition once, every second one in reverse order, so that a drift of the machine favours
-    none.  The runs are saved below `runs`.  What cannot run here, or fails on the way, is told with its reason; where
-    the bare loop fails, ScenarioFailed.  Ctrl-C keeps the finished rounds; before there is one, it is raised.
+    A bare process calibrates the kernels first, and every condition runs those.  Each round runs every condition once,
+    every second one in reverse order, so that a drift of the machine favours none.  The runs are saved below `runs`.
+    What cannot run here, or fails on the way, is told with its reason; where the bare loop fails, ScenarioFailed.
+    Ctrl-C keeps the finished rounds; before there is one, it is raised.
     """
     found = _Measured()
     for setting in settings:
@@ -92,6 +94,8 @@ def measure(
         reason = missing_here(setting, loop)
         if reason is not None:
             found.missing[setting.name] = reason
+    progress("calibration: bare, for all conditions")
+    loop = calibrated(loop, runs / "calibration")
     interrupted = False
     begun = time.monotonic()
     try:
@@ -160,7 +164,8 @@ def _alternated(loop: Loop, pairs: int) -> Alternation:
     with tempfile.TemporaryDirectory(prefix="fdprof-") as scratch:
         request, result = Path(scratch) / "request.json", Path(scratch) / "result.json"
         params, extent = dataclasses.asdict(loop.params), dataclasses.asdict(loop.extent)
-        write_json(request, request_document(loop.scenario, loop.mode, loop.backend, pairs, params, extent))
+        document = request_document(loop.scenario, loop.mode, loop.backend, pairs, params, extent, loop.work_of)
+        write_json(request, document)
         command = (sys.executable, "-m", "fdprof.alternation", str(request), str(result))
         blocks = 3 * pairs + 1
         limit_s = replace(loop, blocks=blocks).limit_s
@@ -207,14 +212,20 @@ def measured_inflation(
 ) -> Inflation:
     """Return how much longer a step is under the tracer than without it.
 
-    Of a loop of fdprof's by processes that run it bare and traced in turns, by the run's own recorder.  Of any other
-    command, which is `request.command`, by the ranges that mark its steps: in processes in which something listens to
-    the ranges and nothing else is traced, and in traced ones.  Of those, `traced` are captures that were taken of it
-    already, one a process: they are the first rounds'.  With fewer than MIN_UNITS rounds there is no interval.
+    Of a loop of fdprof's by processes that run it bare and traced in turns, by the run's own recorder, all with the
+    kernels of `loop.work_of`, else with those that a bare process calibrates first.  Of any other command, which is
+    `request.command`, by the ranges that mark its steps: in processes in which something listens to the ranges and
+    nothing else is traced, and in traced ones.  Of those, `traced` are captures that were taken of it already, one a
+    process: they are the first rounds'.  With fewer than MIN_UNITS rounds there is no interval.
 
     Of `request` everything but folder and repetitions is used.  Raises FdprofError where a process fails or its steps
     are not marked, KeyboardInterrupt for Ctrl-C.
     """
+    if loop is not None and loop.work_of is None:
+        with tempfile.TemporaryDirectory(prefix="fdprof-") as scratch:
+            progress("inflation, calibration: bare, for all rounds")
+            loop = calibrated(loop, Path(scratch) / "runs")
+            return measured_inflation(request, tracer, rounds, loop=loop, progress=progress)
     setting = Setting(tracer, tracer, tracer, request.graph_trace, request.environment)
     bare: list[IntColumn] = []
     under: list[IntColumn] = []
@@ -231,9 +242,11 @@ def measured_inflation(
                 windows = _windows_of(request, which, step_range)
             (under if is_traced else bare).append(windows)
     against = "bare" if loop is not None else "with its ranges alone"
+    same = ", of the same kernels" if loop is not None else ""
     ruler = "the run's own recorder" if loop is not None else "the ranges that mark the steps"
     count = f"{rounds} rounds" if rounds > 1 else "1 round"
-    return inflation_of(bare, under, f"measured in {count} of a process {against} and one under {tracer}, by {ruler}")
+    how = f"measured in {count} of a process {against} and one under {tracer}{same}, by {ruler}"
+    return inflation_of(bare, under, how)
 
 
 def _windows_of(request: Request, setting: Setting, step_range: re.Pattern[str] | None) -> IntColumn:

@@ -1,4 +1,4 @@
-"""Turns a running loop into host calls, ranges and steps, and emits the ranges as NVTX, or to where markers go.
+"""Turns a running loop into host calls, ranges and steps, and lets those hear the ranges who hear markers.
 
 It sees the modes' calls from outside, by standing in for the device, and knows only the backend protocol.
 Its own cost is measured by benchmarks/recorder_cost.py.
@@ -10,16 +10,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import nvtx
 
 from fdprof import markers
 from fdprof.backends.protocol import DeviceLoop, Event, HostBuffer, Publication, Stream
 from fdprof.errors import ScenarioFailed
 from fdprof.model import CALLS, JOURNAL, RANGES, WAITS, BlockLog, CallKind, CallSite, Group, Memory, Table, TensorSpec
 
-NVTX_DOMAIN = "fdprof"
-
-_STEP, _FENCE = "step", "fence"
+_FENCE = "fence"
 
 _PAGEABLE = Memory.PAGEABLE  # a member looked up in each call would cost as much as the clock
 
@@ -30,21 +27,28 @@ _WAITS_A_CPU_SAMPLE = 7
 class Range:
     """A named stretch of the step's thread; enter and leave it once at a time."""
 
-    __slots__ = ("_append", "_attributes", "_clock", "_index", "_pop", "_push", "_start", "last")
+    __slots__ = ("_append", "_begin", "_clock", "_detail", "_end", "_heard_by", "_index", "_name", "_start", "last")
 
     def __init__(self, recorder: "Recorder", name: str, detail: str) -> None:
         self._index = recorder.range_index(name, detail)
         self._append = recorder.ranges.append
         self._clock = recorder.clock
-        self._push, self._pop = recorder.domain.push_range, recorder.domain.pop_range
-        # Cached: building attributes costs ten times what emitting them does.  None when no NVTX tool listens.
-        self._attributes = recorder.attributes(name, detail)
+        self._name, self._detail = name, detail
+        self._hear(markers.listener)
         self._start = 0
         self.last = (0, 0)  # start and end of the pass that ended last, ns
 
+    def _hear(self, listener: markers.Listener | None) -> None:
+        """Have the range heard by these.  Kept, because making an NVTX range costs ten times what emitting it does."""
+        self._heard_by = listener
+        self._begin = None if listener is None else listener.target.beginning(self._name, self._detail or None)
+        self._end = None if listener is None else listener.target.end
+
     def __enter__(self) -> "Range":
-        if self._attributes is not None:
-            self._push(self._attributes)
+        if markers.listener is not self._heard_by:
+            self._hear(markers.listener)
+        if self._begin is not None:
+            self._begin()
         self._start = self._clock()
         return self
 
@@ -54,29 +58,8 @@ class Range:
         end = self._clock()
         self._append((self._index, self._start, end))
         self.last = (self._start, end)
-        if self._attributes is not None:
-            self._pop()
-
-
-class _SinkDomain:
-    """A sink of fdprof's markers in the place of an NVTX domain."""
-
-    def __init__(self, sink: markers.Sink) -> None:
-        self._push, self.pop_range = sink.push, sink.pop
-
-    def get_event_attributes(self, message: str, category: str | None) -> "_SinkAttributes":
-        return _SinkAttributes(f"{message}:{category}" if category else message)
-
-    def push_range(self, attributes: "_SinkAttributes") -> None:
-        self._push(attributes.name, attributes.payload)
-
-
-class _SinkAttributes:
-    __slots__ = ("name", "payload")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.payload: int | None = None
+        if self._end is not None:
+            self._end()
 
 
 class Recorder:
@@ -85,10 +68,6 @@ class Recorder:
     def __init__(self, clock: Callable[[], int], thread_cpu: Callable[[], int]) -> None:
         self.clock = clock
         self.thread_cpu = thread_cpu
-        self.domain: Any = markers.nvtx_domain() or nvtx.get_domain(NVTX_DOMAIN)
-        sink = markers.attached()
-        if sink is not None and self.attributes(_STEP, "") is None:
-            self.domain = _SinkDomain(sink)
         self.calls: list[tuple[int, int, int]] = []
         self.ranges: list[tuple[int, int, int]] = []
         self.waits: list[tuple[int, int, int]] = []  # start, end, CPU time in ns, -1 where it was not sampled
@@ -98,15 +77,7 @@ class Recorder:
         self._range_objects: dict[tuple[str, str], Range] = {}
         self._step_starts: list[int] = []
         self._step_ends: list[int] = []
-        self._step_attributes = self.attributes(_STEP, "")
-
-    def attributes(self, name: str, detail: str) -> Any:
-        """Return cached NVTX attributes with the detail as category, or None when no NVTX tool listens."""
-        return self.domain.get_event_attributes(message=name, category=detail or None)
-
-    @property
-    def nvtx_listens(self) -> bool:
-        return self._step_attributes is not None
+        self._end_of_step: Callable[[], None] | None = None  # of those who heard it begin
 
     def range_index(self, name: str, detail: str) -> int:
         """Return a new index for a range name; the detail follows a colon."""
@@ -130,15 +101,18 @@ class Recorder:
         return len(self._sites) - 1
 
     def begin_step(self, k: int) -> None:
-        if self._step_attributes is not None:
-            self._step_attributes.payload = k
-            self.domain.push_range(self._step_attributes)
+        listener = markers.listener
+        if listener is None:
+            self._end_of_step = None
+        else:
+            self._end_of_step = listener.target.end
+            listener.target.begin_step(k)
         self._step_starts.append(self.clock())
 
     def end_step(self) -> None:
         self._step_ends.append(self.clock())
-        if self._step_attributes is not None:
-            self.domain.pop_range()
+        if self._end_of_step is not None:
+            self._end_of_step()
 
     def waited_for(self, first: int, group: int, value_step: int) -> None:
         """Say for which group's values of which step the waits from number `first` on were."""

@@ -13,15 +13,15 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from fdprof import plugins
+from fdprof import markers, plugins
 from fdprof.audit import Audit
 from fdprof.backends.protocol import Backend, ClockSample, DeviceLoop, LoopPlan
-from fdprof.calibration import DeviceWork, calibrate
+from fdprof.calibration import calibrate
 from fdprof.clock import to_host_clock
 from fdprof.errors import EnvironmentMissing, ScenarioFailed, UsageError
 from fdprof.faults.protocol import Fault
 from fdprof.loop import RecordedLoop
-from fdprof.model import KERNELS, Block, Direction, Group, Launch, Memory, Run, Table, WaitStyle
+from fdprof.model import KERNELS, Block, DeviceWork, Direction, Group, Launch, Memory, Run, Table, WaitStyle
 from fdprof.modes.protocol import Arrays, Mode
 from fdprof.params import Extent, LoopParams
 from fdprof.recorder import RecordedDevice, Recorder
@@ -58,7 +58,8 @@ class Session:
 
     `fault` names a fault that every block is run with; `audit` keeps a journal of what the mode does and poisons its
     buffers, which a fault implies.  `disturb` is the seed by which the simulator lets block 0's copies land late and
-    puts its host off; block n has disturb + n.
+    puts its host off; block n has disturb + n.  `work` is what another run's kernels were asked for, of the same loop
+    on the same device: these are then asked for exactly that, and nothing is calibrated.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Session:
         fault: str | None = None,
         audit: bool = False,
         disturb: int | None = None,
+        work: DeviceWork | None = None,
     ) -> None:
         if disturb is not None and (disturb < 0 or backend.environment().profile is None):
             raise UsageError(
@@ -97,14 +99,14 @@ class Session:
         self._modes: dict[str, type[Mode]] = {}
         self._reference: Reference | None = None
         self._sent_arrays: dict[tuple[str, int], Arrays] = {}
-        self._work: DeviceWork | None = None
+        self._work, self._is_given_work = work, work is not None
         self._position = 0
         self._call = uuid.uuid4().hex
         _check_memory(params, extent, self._groups)
 
     @property
     def work(self) -> DeviceWork:
-        """The step's device work, measured at first use."""
+        """The step's device work: the one given, else measured at first use."""
         if self._work is None:
             self._work = calibrate(self._backend, self._plan(), self._scenario.has_prepare, self._params.device_ns)
         return self._work
@@ -114,7 +116,6 @@ class Session:
         mode = self._mode(mode_name)
         now = datetime.datetime.now(datetime.timezone.utc)
         environment = self._backend.environment()
-        recorder = Recorder(self._backend.clock_ns, self._backend.thread_cpu_ns)
         device_ns, host_ns = self._mean_times(1)
         return Run(
             id=f"{now:%Y%m%d-%H%M%S}-{self._scenario_name}-{mode_name}",
@@ -126,13 +127,14 @@ class Session:
             groups=self._groups,
             memory=mode.memory,
             lag=mode.lag,
-            environment=replace(environment, nvtx=recorder.nvtx_listens),
+            environment=replace(environment, nvtx=markers.listens()),
             device_work_ns=device_ns,
             host_work_ns=host_ns,
             caveats=(*self._backend.caveats(), *self._own_caveats(mode)),
             fault=None if self._fault is None else self._fault.name(),
             audited=self._is_audited,
             call=self._call,
+            work=self.work,
         )
 
     def run(self, mode_name: str, blocks: int = 1) -> Run:
@@ -307,6 +309,8 @@ class Session:
             caveats.append(
                 f"disturbed by seed {self._disturb}: copies land late and the host is put off; no real times"
             )
+        if self._is_given_work:
+            caveats.append("the kernels run as long as those of the run that --work-of names: not calibrated here")
         if self._params.wait != WaitStyle.SPIN.value and not mode.has_events:
             caveats.append(f"--wait {self._params.wait} changes nothing: this mode waits for no event")
         return tuple(caveats)

@@ -37,6 +37,7 @@ from fdprof.model import (
     CallKind,
     CallSite,
     ClockInfo,
+    DeviceWork,
     Direction,
     Environment,
     GpuState,
@@ -55,7 +56,7 @@ from fdprof.parquet import read_table, write_table
 
 # History of the format.  1: first.  2: tables waits and journal with the tensors' names, fault and audited, and what a
 # group says beside its tensors; a folder of 1 is read as one without them.  3: digests of reads, states of the GPU, and
-# the call that made the run.
+# the call that made the run.  Some of 3 lack `work`, which was added without a new number: it is not known then.
 SCHEMA_VERSION = 3
 _OLDEST_VERSION = 1
 
@@ -212,6 +213,15 @@ def load_one(folder: Path, advice: str) -> Run:
 
 def load(folder: Path) -> Run:
     """Return the run saved in `folder`; InputError with the place when it cannot be read."""
+    return _load(folder, sorted(folder.glob("block-*")))
+
+
+def load_head(folder: Path) -> Run:
+    """Return the run saved in `folder` without its blocks, which are not read."""
+    return _load(folder, [])
+
+
+def _load(folder: Path, found: Sequence[Path]) -> Run:
     path = folder / _RUN_FILE
     if folder.is_dir() and not path.exists():
         raise InputError(f"{folder} is not a run of fdprof: it has no {path.name}", _WHICH_FOLDER)
@@ -226,7 +236,6 @@ def load(folder: Path) -> Run:
         groups = len(entries(document["groups"]))
         if not groups:
             raise ValueError("no groups: a run moves something")
-    found = sorted(folder.glob("block-*"))
     if len(found) > MAX_BLOCKS:
         raise InputError(f"{folder} has {len(found):,} blocks, at most {MAX_BLOCKS:,} are read", _DAMAGED)
     places = enumerate(found)
@@ -252,6 +261,7 @@ def load(folder: Path) -> Run:
             audited=boolean(document["audited"]),
             interrupted=boolean(document["interrupted"]),
             call=text(document["call"]) if version >= 3 else "",
+            work=_work(document.get("work")),
             blocks=blocks,
         )
 
@@ -333,6 +343,10 @@ def _environment(value: Any) -> Environment:
         elif entry is not None and not isinstance(entry, int):
             raise ValueError(f"{str(entry)[:40]!r} where a text or a number is expected")
     return Environment(**value)
+
+
+def _work(value: Any) -> DeviceWork | None:
+    return None if value is None else DeviceWork(natural(value["kernel_ns"]), natural(value["step_ns"]))
 
 
 def _params(value: Any) -> dict[str, Any]:
@@ -420,5 +434,6 @@ def _write_run_file(folder: Path, run: Run) -> None:
         "audited": run.audited,
         "interrupted": run.interrupted,
         "call": run.call,
+        "work": None if run.work is None else dataclasses.asdict(run.work),
     }
     write_json(folder / _RUN_FILE, document)

@@ -1,7 +1,8 @@
 """One loop under one condition, bare or under a tracer, in a process of its own.
 
 The times are those of the run's own recorder, whatever traces it: every condition is measured with one ruler, and the
-tracer's capture is thrown away.
+tracer's capture is thrown away.  The kernels are calibrated once, by a bare process, and every condition runs those:
+fdprof.calibration says why.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +78,7 @@ def run_command(scenario: str, prelude: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """What every process runs: so many blocks of a scenario in a mode."""
+    """What every process runs: so many blocks of a scenario in a mode, with the kernels of the run in `work_of`."""
 
     scenario: str
     mode: str
@@ -85,13 +86,14 @@ class Loop:
     blocks: int
     params: LoopParams
     extent: Extent
+    work_of: Path | None = None  # each process calibrates its own
 
     def command(self, runs: Path, prelude: str = "") -> tuple[str, ...]:
         """Return the command line that records this loop and saves it below `runs`; `prelude` is a tracer's."""
         given = dataclasses.asdict(self.params) | dataclasses.asdict(self.extent)
         options = [word for name, value in given.items() for word in ("--" + name.replace("_", "-"), str(value))]
         where = ("--mode", self.mode, "--backend", self.backend, "--blocks", str(self.blocks), "--runs", str(runs))
-        return (*run_command(self.scenario, prelude), *where, *options)
+        return (*run_command(self.scenario, prelude), *where, *options, *work_option(self.work_of))
 
     @property
     def limit_s(self) -> float:
@@ -99,6 +101,11 @@ class Loop:
         steps = self.blocks * (self.extent.warmup + self.extent.steps)
         work_us = self.params.device_us + self.params.schedule_us + self.params.save_output_us
         return _START_S + _SLOWEST * steps * work_us * 1e-6 + self.extent.timeout
+
+
+def work_option(work_of: Path | None) -> tuple[str, ...]:
+    """Return the words by which a command line of `fdprof run` gets the kernels of a saved run."""
+    return () if work_of is None else ("--work-of", str(work_of))
 
 
 def settings_of(names: str | None) -> tuple[Setting, ...]:
@@ -157,6 +164,19 @@ def in_words(error: FdprofError) -> str:
 def step_times(run: Run) -> IntColumn:
     """Return the counted steps of all blocks, ns, the warm-up of the blocks left out."""
     return np.concatenate([counted_windows(block) for block in settled(run)[0].blocks])
+
+
+def calibrated(loop: Loop, runs: Path) -> Loop:
+    """Return the loop with the kernels that a bare process calibrates for it; its run of one block is saved in `runs`.
+
+    A process of its own, and not the first that is measured: so no measured one calibrates, the bare ones neither.
+    What `run_once` raises.
+    """
+    if loop.work_of is not None:
+        return loop
+    run_once(replace(loop, blocks=1), BARE, runs)
+    folder = next(entry for entry in runs.iterdir() if store.is_run(entry))
+    return replace(loop, work_of=folder.resolve())
 
 
 def run_once(loop: Loop, setting: Setting, runs: Path) -> tuple[Run, str]:

@@ -13,7 +13,7 @@ import typer
 
 from fdprof import plugins
 from fdprof.cli.captures import StepRange, step_pattern, steps_part
-from fdprof.cli.options import Force, Json, Output, check_output, options_of, record_from, with_parameters_of
+from fdprof.cli.options import Force, Json, Output, WorkOf, check_output, options_of, record_from, with_parameters_of
 from fdprof.cli.saved_loop import is_given
 from fdprof.cli.tracing import AUTO, Wish, carry_out
 from fdprof.errors import EnvironmentMissing, UsageError
@@ -119,9 +119,10 @@ def of_scenario(params_type: type[LoopParams]) -> Callable[..., None]:
     def capture(
         what: What = None,
         mode: Annotated[str, typer.Option("--mode", help="Of a scenario: what `fdprof modes` lists.")] = "async",
+        work_of: WorkOf = None,
         **given: Any,
     ) -> None:
-        from fdprof.traced_loop import Loop  # NumPy is behind it, and --help must not wait for NumPy
+        from fdprof.traced_loop import Loop, work_option  # NumPy is behind it, and --help must not wait for NumPy
 
         (scenario,) = _words(what, 1)
         plugins.load("modes", mode)
@@ -129,12 +130,12 @@ def of_scenario(params_type: type[LoopParams]) -> Callable[..., None]:
         is_whole = given["step_range"] is None and given["capture_range"] == _EVERYTHING
         wish = _wish(
             given,
-            command=_command_of(scenario, mode, records, given["tracer"]),
+            command=(*_command_of(scenario, mode, records, given["tracer"]), *work_option(work_of)),
             name=f"{Path(scenario).stem}-{mode}",
             scenario=scenario,
             mode=mode,
             is_quiet=True,  # its own report is of a loop under a profiler
-            loop=Loop(scenario, mode, "paddle", _BLOCKS, *records),
+            loop=Loop(scenario, mode, "paddle", _BLOCKS, *records, work_of=work_of),
             first=records[1].warmup if is_whole else None,
             last=None,
         )

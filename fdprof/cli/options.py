@@ -35,6 +35,14 @@ Output = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing output.")]
 Runs = Annotated[Path, typer.Option("--runs", help="Folder that runs are saved in.")]
+WorkOf = Annotated[
+    Path | None,
+    typer.Option(
+        "--work-of",
+        help="Folder of a run of this loop, bare as a rule: run its very kernels, and do not calibrate. "
+        "Under a profiler, calibrating hides what that costs the device.",
+    ),
+]
 Save = Annotated[bool, typer.Option("--save/--no-save", help="Save the run, so that `fdprof report` can reopen it.")]
 
 

@@ -35,8 +35,10 @@ class Recording:
         fault: str | None = None,
         audit: bool = False,
         disturb: int | None = None,
+        work_of: Path | None = None,
     ) -> None:
-        """Check every name and number before anything is opened."""
+        """Check every name and number before anything is opened.  `work_of` is the folder of a run."""
+        from fdprof import store
         from fdprof.scenario_check import load_scenario
 
         load_scenario(scenario)
@@ -48,6 +50,7 @@ class Recording:
         self._fault, self._audit, self._disturb = fault, audit, disturb
         self._params: LoopParams = record_from(params_type, options)
         self._extent: Extent = record_from(Extent, options)
+        self._work_from = None if work_of is None else store.load_head(work_of)
         self._not_saved: UsageError | None = None
 
     def record(
@@ -63,11 +66,14 @@ class Recording:
         `policy` is saved with a comparison.
         """
         from fdprof import store
+        from fdprof.calibration import work_of
         from fdprof.session import Session, open_backend
 
         opened, why = open_backend(self._backend, self._extent.timeout)
         say(f"backend {opened.name}: {why}")
-        session = Session(opened, self._scenario, self._params, self._extent, self._fault, self._audit, self._disturb)
+        scenario, params, saved = self._scenario, self._params, self._work_from
+        work = None if saved is None else work_of(saved, Path(scenario).stem, params, opened)
+        session = Session(opened, scenario, params, self._extent, self._fault, self._audit, self._disturb, work)
         sides = [session.new_run(mode) for mode in self._modes]
         folders = store.create(runs, sides, policy) if runs is not None else ()
         is_complete = False

@@ -6,7 +6,19 @@ from typing import Annotated, Any
 
 import typer
 
-from fdprof.cli.options import Backend, Force, Json, Output, Runs, Save, check_blocks, check_output, options_of, show
+from fdprof.cli.options import (
+    Backend,
+    Force,
+    Json,
+    Output,
+    Runs,
+    Save,
+    WorkOf,
+    check_blocks,
+    check_output,
+    options_of,
+    show,
+)
 from fdprof.cli.recording import Recording, end_if_interrupted, require_right
 from fdprof.params import Extent, LoopParams
 
@@ -33,6 +45,7 @@ def command_for(params_type: type[LoopParams]) -> Callable[..., None]:
             int | None,
             typer.Option("--disturb", help="On sim: let copies land late, and put the host off, by this seed."),
         ] = None,
+        work_of: WorkOf = None,
         json: Json = False,
         output: Output = None,
         force: Force = False,
@@ -42,7 +55,7 @@ def command_for(params_type: type[LoopParams]) -> Callable[..., None]:
     ) -> None:
         """Run a decode loop and print the times of its steps.  More options: fdprof run SCENARIO --help."""
         check_blocks(blocks)
-        recording = Recording(scenario, [mode], backend, params_type, options, fault, audit, disturb)
+        recording = Recording(scenario, [mode], backend, params_type, options, fault, audit, disturb, work_of)
         check_output(output, force)
         (recorded,) = recording.record([0] * blocks, runs if save else None)
 

@@ -31,6 +31,8 @@ _PREFERRED = ("nsys", "fdprof")
 
 _SIGNALLED = 128
 
+_CALIBRATED_BARE = "its kernels are those that a bare process calibrated, as in all processes of its inflation"
+
 
 @dataclass(frozen=True, slots=True)
 class Wish:
@@ -55,6 +57,7 @@ class Wish:
     json: bool
     output: Path | None
     runs: Path | None
+    notes: tuple[str, ...] = ()  # about every capture
 
 
 def carry_out(wish: Wish) -> None:
@@ -66,6 +69,8 @@ def carry_out(wish: Wish) -> None:
         if wish.is_diagnosed and not isinstance(tracer, Diagnosing):
             raise UsageError(f"--diagnose: {name} takes no back-traces", "use --with nsys, or leave it out")
         _tell_user(f"tracer {name}: {why}")
+        wish, request = _calibrated(wish, request, place)
+        stops.release()
         now = datetime.datetime.now(datetime.timezone.utc)
         taken = tracer.take(request)
         _tell(taken.outcome, wish.limit_s)
@@ -145,6 +150,25 @@ def _request(wish: Wish, folder: Path) -> Request:
     )
 
 
+def _calibrated(wish: Wish, request: Request, place: Path) -> tuple[Wish, Request]:
+    """Return wish and request with kernels that a bare process calibrates, where the inflation of a loop is wanted.
+
+    All that follows runs those.  The capture stands without: what goes wrong is said, and no inflation is measured.
+    """
+    if wish.loop is None or wish.loop.work_of is not None or not wish.inflation_rounds:
+        return wish, request
+    from fdprof.traced_loop import calibrated, work_option
+
+    _tell_user("calibration: bare, for the capture and its inflation")
+    try:
+        loop = calibrated(wish.loop, place / "calibration")
+    except FdprofError as error:
+        _tell_user(f"fdprof: the inflation is not measured: {printable(str(error))}")
+        return replace(wish, inflation_rounds=0), request
+    command = (*request.command, *work_option(loop.work_of))
+    return replace(wish, loop=loop, notes=(_CALIBRATED_BARE,)), replace(request, command=command)
+
+
 def _tell_user(text: str) -> None:
     """Print a line of prose on standard error; where that cannot be written, no capture is lost for it."""
     with suppress(OSError):
@@ -187,7 +211,7 @@ def _kept(wish: Wish, tracer: str, taken: Taken, root: Path, now: datetime.datet
         exit_code=taken.outcome.exit_code,
         ended=taken.outcome.ended,
         capture="",
-        notes=taken.notes,
+        notes=(*taken.notes, *wish.notes),
     )
     found = []
     for each in taken.captures:

@@ -88,9 +88,9 @@ class Library:
         """Return the size of each table's row in bytes, in the order of rows.h."""
         return tuple(self._native.fdprof_row_size(table) for table in range(_TABLES))
 
-    def hears_nvtx(self) -> bool:
-        """Return whether NVTX, in some library of this process, brings its ranges here."""
-        return bool(self._native.fdprof_hears_nvtx())
+    def hears_markers(self) -> bool:
+        """Return whether NVTX brings the ranges of the domain `fdprof` here: this is the tool that it was bound to."""
+        return bool(self._native.fdprof_hears_markers())
 
     def start(self, folder: Path, *, graph_nodes: bool, cuda: bool, kinds: Kinds = Kinds.ALL) -> None:
         """Begin to record this process into a folder that it makes.

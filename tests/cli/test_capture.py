@@ -361,6 +361,75 @@ def test_a_scenario_is_the_command_that_runs_it(monkeypatch, capture):
     assert ("logprobs", "sync") == (record(folder)["scenario"], record(folder)["mode"])
 
 
+@pytest.fixture
+def loops(monkeypatch):
+    """Let scenarios run on the simulator, though captured as on a GPU; return the command lines so far."""
+    monkeypatch.setattr(PaddleBackend, "missing", classmethod(lambda cls: None))
+    stand_in, words = Path("python").resolve(), Path("words").resolve()
+    on_sim = 'set -- $(echo "$@" | sed "s/--backend paddle/--backend sim/")'
+    script = f'echo "$@" >> {words}\n{on_sim}\n[ -z "$TAKEN" ] || {COPY}\nexec {sys.executable} "$@"\n'
+    stand_in.write_text(f"#!/bin/sh\n{script}")
+    stand_in.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(stand_in))
+    return lambda: words.read_text().splitlines()
+
+
+SMALL = ("--kernels", "2", "--steps", "30", "--warmup", "5")
+
+
+def test_a_capture_and_its_inflation_run_the_kernels_that_a_bare_process_calibrated(run_cli, capture, loops):
+    """First that process, then the captured one, a bare and a traced one; the capture says so, and how it is run again.
+
+    Virtual times: exactly 1.
+    """
+    done = capture("stop_flag", *SMALL, "--measure-inflation", "--rounds", "1")
+    assert 0 == done.exit_code, done.stderr
+    first, *others = loops()
+    assert "--blocks 1 " in first and "--work-of" not in first
+    assert 3 == len(others)
+    (given,) = {line.partition(" --work-of ")[2] for line in others}
+    assert "/calibration/" in given
+    (folder,) = folders()
+    document = record(folder)
+    assert "--work-of" not in document["command"]
+    assert ["--work-of", given] == document["arguments"][-2:]
+    assert ["its kernels are those that a bare process calibrated, as in all processes of its inflation"] == (
+        document["notes"]
+    )
+    assert 1.0 == document["inflation"]["ratio"]
+    assert "of the same kernels" in document["inflation"]["how"]
+
+
+def test_a_capture_alone_calibrates_as_it_is_traced(capture, loops):
+    """One process: the device work asked for is that of the traced loop."""
+    done = capture("stop_flag", *SMALL)
+    assert 0 == done.exit_code, done.stderr
+    (line,) = loops()
+    assert "--work-of" not in line
+    assert [] == record(folders()[0])["notes"]
+
+
+def test_a_capture_takes_the_kernels_of_a_saved_run(run_cli, capture, loops):
+    """Then nothing is calibrated for the inflation either, and the record of the command has it."""
+    assert 0 == run_cli("run", "stop_flag", *SMALL, "--backend", "sim", "--runs", "bare").exit_code
+    (bare,) = folders("bare")
+    done = capture("stop_flag", *SMALL, "--work-of", str(bare), "--measure-inflation", "--rounds", "1")
+    assert 0 == done.exit_code, done.stderr
+    assert 3 == len(loops())
+    assert all(f"--work-of {bare}" in line for line in loops())
+    assert ["--work-of", str(bare)] == record(folders()[0])["command"][-2:]
+
+
+def test_a_loop_that_cannot_be_calibrated_is_captured_without_an_inflation(capture, loops):
+    """It reads wrong values, exit code 5, which is the command's own; the capture stands."""
+    done = capture("stop_flag", "--mode", "unfenced", *SMALL, "--measure-inflation")
+    assert 5 == done.exit_code
+    assert "the inflation is not measured: under bare the loop's process ended with exit code 5" in done.stderr
+    assert 2 == len(loops())
+    (folder,) = folders()
+    assert (None, []) == (record(folder)["inflation"], record(folder)["notes"])
+
+
 def _request(folder, *command):
     return Request(command=command, folder=folder, limit_s=10)
 

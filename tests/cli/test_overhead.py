@@ -3,6 +3,7 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -174,13 +175,16 @@ def test_a_condition_that_lost_rounds_has_numbers_and_the_reason(result):
 
 @pytest.mark.gpu
 def test_the_bare_loop_and_our_collector_are_measured_on_a_gpu(run_overhead):
-    """Two rounds: the document has both, and the runs are kept."""
+    """Two rounds: the document has both, and the runs are kept, all of the kernels that a bare one calibrated."""
     done = run_overhead("stop_flag", "--with", "fdprof", "--rounds", "2", "--steps", "50", "--json")
     assert 0 == done.exit_code, done.stderr
     got = {condition["name"]: condition for condition in json.loads(done.stdout)["conditions"]}
     assert ["bare", "fdprof", "fdprof-in-process", "fdprof-stopped"] == list(got)
     assert all(condition["missing"] is None for condition in got.values()), got
     assert all(condition["mean_step_ns"] > 0 for condition in got.values())
+    works = [json.loads(path.read_text())["work"] for path in Path("runs").rglob("run.json")]
+    assert 1 + 2 * 2 == len(works)
+    assert all(work == works[0] and work["kernel_ns"] > 0 for work in works)
 
 
 def test_a_call_without_a_result_leaves_nothing_and_one_with_it_all_its_runs(run_overhead, tmp_path, monkeypatch):

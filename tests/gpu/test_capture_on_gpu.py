@@ -33,8 +33,10 @@ def test_both_ways_see_the_same_loop(run_cli):
     """
     if nsys_missing():
         pytest.skip("no nsys that can write reports")
+    assert 0 == run_cli("run", "stop_flag", "--backend", "paddle", *LOOP, "--runs", "bare").exit_code
+    (bare,) = Path("bare").iterdir()
     ours, theirs = (
-        captured(run_cli, "stop_flag", "--mode", "async", "--with", tool, *LOOP, "--no-save")
+        captured(run_cli, "stop_flag", "--mode", "async", "--with", tool, *LOOP, "--no-save", "--work-of", str(bare))
         for tool in ("fdprof", "nsys")
     )
     for document in (ours, theirs):

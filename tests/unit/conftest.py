@@ -1,6 +1,9 @@
-"""Fixtures of the unit tests that write the files of the collector by hand."""
+"""Fixtures of the unit tests: files of the collector written by hand, and an NVTX tool."""
 
 import json
+import os
+import shutil
+import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -128,3 +131,23 @@ def a_process() -> Callable[..., Path]:
 def a_recorded_loop() -> Callable[..., dict[str, list[Any]]]:
     """The rows of a loop; see `loop`."""
     return loop
+
+
+@pytest.fixture(scope="session")
+def make_nvtx_tool(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Build an NVTX tool: a library that writes each push and pop into the file $TAPE."""
+    homes = [Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")), *sorted(Path("/usr/local").glob("cuda-*"))]
+    include = next((home / "include" for home in homes if (home / "include/nvtx3").is_dir()), None)
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if include is None or compiler is None:
+        pytest.skip("no CUDA toolkit with NVTX's headers" if include is None else "no C compiler")
+    folder = tmp_path_factory.mktemp("tool")
+    source = Path(__file__).with_name("nvtx_tool.c")
+
+    def make(*flags: str) -> Path:
+        library = folder / f"tool{len(flags)}.so"
+        arguments = ["-shared", "-fPIC", f"-I{include}", *flags, "-o", str(library), str(source), "-ldl"]
+        subprocess.run([compiler, *arguments], check=True)
+        return library
+
+    return make

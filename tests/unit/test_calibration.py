@@ -1,5 +1,7 @@
 """fdprof.calibration on the simulator's h200 profile: only its gaps and its update count, not what launches cost."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +9,10 @@ from hypothesis import strategies as st
 
 from fdprof.backends.protocol import LoopPlan
 from fdprof.backends.sim import SimBackend
-from fdprof.calibration import DeviceWork, calibrate
+from fdprof.calibration import calibrate, work_of
+from fdprof.errors import UsageError
+from fdprof.model import DeviceWork
+from fdprof.params import LoopParams
 from fdprof.profiles.profile import load_profile
 from fdprof.tokens import StreamSpec
 
@@ -56,3 +61,53 @@ def test_any_target_is_met_within_half_a_ns_a_kernel(kernels, target):
     work = calibrate(SimBackend(30), _plan(kernels), False, target)
     assert kernels * work.kernel_ns + UPDATE + (kernels + 1) * GAP == work.step_ns
     assert 2 * abs(work.step_ns - target) <= kernels
+
+
+# The work of a saved run
+
+PARAMS = LoopParams(kernels=5, device_us=300)
+
+
+@pytest.fixture
+def run(make_session):
+    """A run of `stop_flag` that calibrated: 5 kernels, 300 us."""
+    return make_session(kernels=5, device_us=300).new_run("async")
+
+
+def test_the_work_of_a_run_of_the_same_loop_on_the_same_device_is_taken(run, sim):
+    """Whatever its mode and its number of steps."""
+    expected = calibrate(sim, _plan(5), False, 300_000)
+    assert expected == run.work == work_of(run, "stop_flag", PARAMS, sim)
+    assert expected == work_of(replace(run, mode="sync", params={**run.params, "steps": 7}), "stop_flag", PARAMS, sim)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "saved"),
+    [
+        ("scenario", {"scenario": "logprobs"}, "'logprobs', here it is 'stop_flag'"),
+        ("backend", {"backend": "paddle"}, "'paddle', here it is 'sim'"),
+        ("kernels", {"params": {"kernels": 20}}, "20, here it is 5"),
+        ("launch", {"params": {"launch": "graph"}}, "'graph', here it is 'kernels'"),
+        ("device_us", {"params": {"device_us": 200.0}}, "200.0, here it is 300"),
+        ("sequences", {"params": {"sequences": 8}}, "8, here it is 64"),
+        ("seed", {"params": {"seed": None}}, "None, here it is 0"),
+        ("gpu", {"environment": {"gpu": "NVIDIA H100"}}, "'NVIDIA H100', here it is 'NVIDIA H200 (simulated)'"),
+        ("driver", {"environment": {"driver": "550.1"}}, "'550.1', here it is None"),
+        ("profile", {"environment": {"profile": "b200"}}, "'b200', here it is 'h200'"),
+    ],
+)
+def test_the_work_of_another_loop_or_device_is_refused(run, sim, name, changes, saved):
+    """With what differs, first found; kernels of the right length there are of the wrong one here."""
+    environment = replace(run.environment, **changes.pop("environment", {}))
+    params = {**run.params, **changes.pop("params", {})}
+    other = replace(run, environment=environment, params=params, **changes)
+    with pytest.raises(UsageError) as raised:
+        work_of(other, "stop_flag", PARAMS, sim)
+    assert f"--work-of {run.id}: its {name} is {saved}" == str(raised.value)
+    assert "--work-of" in raised.value.hint
+
+
+def test_a_run_that_does_not_say_what_its_kernels_were_asked_for_is_refused(run, sim):
+    """As those that were saved before that was kept."""
+    with pytest.raises(UsageError, match="what its kernels were asked for was not saved with it"):
+        work_of(replace(run, work=None), "stop_flag", PARAMS, sim)

@@ -23,86 +23,10 @@ def _python(code, **environment):
     return done.stdout.split("\n")[:-1]
 
 
-INJECTED = r"""
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#include <nvtx3/nvToolsExt.h>
-
-static FILE *tape;
-
-static nvtxDomainHandle_t create(const char *name) { return (nvtxDomainHandle_t)strdup(name); }
-static nvtxStringHandle_t registered(nvtxDomainHandle_t domain, const char *text) {
-    return (nvtxStringHandle_t)strdup(text);
-}
-static int push(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *event) {
-    const char *text = event->messageType == NVTX_MESSAGE_TYPE_REGISTERED ? (const char *)event->message.registered
-                                                                          : event->message.ascii;
-    if (event->payloadType == NVTX_PAYLOAD_TYPE_INT64)
-        fprintf(tape, "%ld %s push %s %lld\n", syscall(SYS_gettid), (char *)domain, text,
-                (long long)event->payload.llValue);
-    else
-        fprintf(tape, "%ld %s push %s %s\n", syscall(SYS_gettid), (char *)domain, text,
-                event->payloadType == NVTX_PAYLOAD_UNKNOWN ? "-" : "?");
-    return 0;
-}
-static int pop(nvtxDomainHandle_t domain) {
-    fprintf(tape, "%ld %s pop\n", syscall(SYS_gettid), (char *)domain);
-    return 0;
-}
-
-int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get) {
-    const NvtxExportTableCallbacks *callbacks = get(NVTX_ETID_CALLBACKS);
-    NvtxFunctionTable table;
-    unsigned int size = 0;
-    tape = fopen(getenv("TAPE"), "w");
-    if (!tape || !callbacks->GetModuleFunctionTable(NVTX_CB_MODULE_CORE2, &table, &size)) return 0;
-    *table[NVTX_CBID_CORE2_DomainCreateA] = (NvtxFunctionPointer)create;
-    *table[NVTX_CBID_CORE2_DomainRegisterStringA] = (NvtxFunctionPointer)registered;
-    *table[NVTX_CBID_CORE2_DomainRangePushEx] = (NvtxFunctionPointer)push;
-    *table[NVTX_CBID_CORE2_DomainRangePop] = (NvtxFunctionPointer)pop;
-    return 1;
-}
-
-#ifdef CALLS_DOMAINS_DISABLED
-#include <nvtx3/nvToolsExtPayload.h>
-static uint8_t no(nvtxDomainHandle_t domain) { return 0; }
-int InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t *module) {
-    if (module->moduleId == NVTX_EXT_PAYLOAD_MODULEID)
-        module->segments[0].functionSlots[NVTX3EXT_CBID_nvtxDomainIsEnabled] = (intptr_t)no;
-    return 1;
-}
-#endif
-"""
-
-
-@pytest.fixture(scope="module")
-def make_tool(tmp_path_factory):
-    """Build an NVTX tool: a library that writes each push and pop into the file $TAPE."""
-    homes = [Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")), *sorted(Path("/usr/local").glob("cuda-*"))]
-    include = next((home / "include" for home in homes if (home / "include/nvtx3").is_dir()), None)
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if include is None or compiler is None:
-        pytest.skip("no CUDA toolkit with NVTX's headers" if include is None else "no C compiler")
-    folder = tmp_path_factory.mktemp("tool")
-    (folder / "tool.c").write_text(INJECTED, encoding="utf-8")
-
-    def make(*flags):
-        library = folder / f"tool{len(flags)}.so"
-        arguments = ["-shared", "-fPIC", f"-I{include}", *flags, "-o", library, folder / "tool.c", "-ldl"]
-        subprocess.run([compiler, *arguments], check=True)
-        return library
-
-    return make
-
-
 @pytest.fixture(params=[(), ("-DCALLS_DOMAINS_DISABLED",)], ids=["enabled", "calls domains disabled"])
-def tool(request, make_tool):
+def tool(request, make_nvtx_tool):
     """A tool that says of every domain that it is enabled, as most do, and one that says the opposite."""
-    return make_tool(*request.param)
+    return make_nvtx_tool(*request.param)
 
 
 def _taped(tool, tmp_path, code, **environment):
@@ -201,7 +125,7 @@ def test_the_examples_run_and_their_tokens_are_right(example):
         ("vllm_shaped.py", ["transfer"], ["transfer", "fence"]),
     ],
 )
-def test_the_examples_mark_their_20_steps(make_tool, tmp_path, example, first, later):
+def test_the_examples_mark_their_20_steps(make_nvtx_tool, tmp_path, example, first, later):
     """The tokens of step k are waited for in step k + 1, and the last ones after it."""
     expected = []
     for k, kinds in enumerate([first, *[later] * 19]):
@@ -209,7 +133,7 @@ def test_the_examples_mark_their_20_steps(make_tool, tmp_path, example, first, l
         expected += [f"push step {k}", *inside, "pop"]
     expected += ["push fence:sampled_token_ids -", "pop"]
     code = f"import runpy; runpy.run_path({str(ROOT / 'docs' / example)!r}, run_name='__main__')"
-    assert [expected] == _taped(make_tool(), tmp_path, code)
+    assert [expected] == _taped(make_nvtx_tool(), tmp_path, code)
 
 
 def _nsys():

@@ -2,6 +2,7 @@
 """fdprof.overhead, traced_loop and alternation: conditions in processes of their own, on the simulator where a GPU is
 not the point."""
 
+import dataclasses
 import json
 import re
 import signal
@@ -22,6 +23,7 @@ from fdprof.traced_loop import (
     SETTINGS,
     Loop,
     Setting,
+    calibrated,
     missing_here,
     real_backend,
     run_once,
@@ -178,8 +180,12 @@ def test_the_inflation_of_a_loop_is_measured_in_turns_by_its_own_recorder(tmp_pa
     request = _requested(setting, tmp_path)
     got = measured_inflation(request, tracer, 1, loop=_loop(), progress=lines.append)
     assert (1.0, None) == (got.ratio, got.interval)
-    assert f"measured in 1 round of a process bare and one under {tracer}, by the run's own recorder" == got.how
-    assert ["inflation, round 1 of 1: bare", f"inflation, round 1 of 1: {tracer}"] == lines
+    how = (
+        f"measured in 1 round of a process bare and one under {tracer}, of the same kernels, by the run's own recorder"
+    )
+    assert how == got.how
+    first = "inflation, calibration: bare, for all rounds"
+    assert [first, "inflation, round 1 of 1: bare", f"inflation, round 1 of 1: {tracer}"] == lines
 
 
 MARKED = """
@@ -200,6 +206,107 @@ def test_the_inflation_of_a_command_is_measured_by_its_marked_steps(tmp_path):
     got = measured_inflation(request, "fdprof", 1)
     assert 0.2 < got.ratio < 5
     assert "with its ranges alone" in got.how and "by the ranges that mark the steps" in got.how
+
+
+# One calibration, bare
+
+SITE = """
+import dataclasses, os
+import fdprof.session
+from fdprof import collector
+from fdprof.backends import sim
+
+calibrate, load = fdprof.session.calibrate, sim.load_profile
+
+def told(*arguments):
+    with open(os.environ["CALIBRATED"], "a") as file:
+        file.write(os.environ.get("LONGER_GAPS_NS", "bare") + "\\n")
+    return calibrate(*arguments)
+
+def with_longer_gaps(name):
+    profile = load(name)
+    gap = profile.card.kernel_gap_ns + int(os.environ.get("LONGER_GAPS_NS", "0"))
+    return dataclasses.replace(profile, card=dataclasses.replace(profile.card, kernel_gap_ns=gap))
+
+class Collector(collector.Collector):
+    def __init__(self):
+        super().__init__(cuda=False)
+
+fdprof.session.calibrate, sim.load_profile, collector.Collector = told, with_longer_gaps, Collector
+"""
+SLOWER = Setting("slower", "gaps between kernels 1 us longer", None, environment=(("LONGER_GAPS_NS", "1000"),))
+"""What a tracer does to the device, in virtual time."""
+
+
+@pytest.fixture
+def calibrations(tmp_path, monkeypatch):
+    """Return who calibrated so far, of the processes that are started from here; a collector in them traces no CUDA."""
+    site, log = tmp_path / "site", tmp_path / "calibrated"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(SITE, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    monkeypatch.setenv("CALIBRATED", str(log))
+    return lambda: log.read_text().split()
+
+
+def _bound_by_the_device():
+    """A loop that the host keeps up with: a step takes the device's 1 ms of 20 kernels, and its copies, some 10 us."""
+    return _loop(mode="overlap", schedule_us=0, save_output_us=0)
+
+
+def test_what_a_tracer_costs_the_device_is_not_calibrated_away(tmp_path, calibrations):
+    """20 kernels and the update have 20 gaps between them, each 1 us longer: 20 us more a step.
+
+    Behind the update come copies.  A bare process calibrated, once, and all five runs are of its kernels.
+    """
+    got = measure(_bound_by_the_device(), (BARE, SLOWER), 2, tmp_path / "runs", _nothing, _nothing)
+    bare, slower = got.conditions
+    assert 1_010_000 == pytest.approx(bare.cost.mean_step_ns, rel=1e-3)
+    assert 20_000 == slower.cost.added_ns
+    assert ["bare"] == calibrations()
+    runs = [store.load(folder.parent) for folder in (tmp_path / "runs").glob("*/**/run.json")]
+    assert (5, 1) == (len(runs), len({run.work for run in runs}))
+    assert runs[0].work is not None
+
+
+def test_a_loop_that_has_its_work_is_not_calibrated_again(tmp_path, calibrations):
+    """Neither for overhead nor for an inflation."""
+    loop = calibrated(_bound_by_the_device(), tmp_path / "first")
+    assert loop == calibrated(loop, tmp_path / "second")
+    measure(loop, (BARE,), 1, tmp_path / "runs", _nothing, _nothing)
+    assert ["bare"] == calibrations()
+
+
+def test_our_collector_and_the_blocks_of_one_process_run_the_bare_processs_kernels(tmp_path, calibrations):
+    """In processes of their own and in one: nobody else calibrates.  Two pairs of blocks a round."""
+    setting = _require("fdprof", tmp_path)
+    got = measure(_bound_by_the_device(), (BARE, setting), 1, tmp_path / "runs", _nothing, _nothing)
+    assert [None] * 4 == [condition.missing for condition in got.conditions]
+    assert ["bare", "fdprof", "fdprof-in-process", "fdprof-stopped"] == [each.name for each in got.conditions]
+    assert [1.0] * 4 == [condition.cost.ratio.value for condition in got.conditions]
+    assert ["bare"] == calibrations()
+
+
+def test_every_process_of_an_inflation_runs_the_bare_processs_kernels(tmp_path, calibrations):
+    """Two rounds are four processes, of which none calibrates; traced ones take 20 us more of some 1,010."""
+    setting = _require("fdprof", tmp_path)
+    request = dataclasses.replace(_requested(setting, tmp_path), environment=SLOWER.environment)
+    loop = _bound_by_the_device()
+    got = measured_inflation(request, "fdprof", 2, loop=loop)
+    assert 1 + 20 / 1010 == pytest.approx(got.ratio, abs=1e-4)
+    assert ["bare"] == calibrations()
+
+
+def test_a_worker_whose_work_is_of_another_loop_writes_so(tmp_path):
+    """And runs nothing."""
+    loop = calibrated(_loop(), tmp_path / "runs")
+    request, result = tmp_path / "request.json", tmp_path / "result.json"
+    params = dataclasses.asdict(dataclasses.replace(loop.params, kernels=2))
+    document = request_document("stop_flag", "async", "sim", 2, params, {"steps": 5}, loop.work_of)
+    request.write_text(json.dumps(document), encoding="utf-8")
+    assert UsageError.exit_code == main([str(request), str(result)])
+    with pytest.raises(ScenarioFailed, match="its kernels is 20, here it is 2"):
+        read_result(result)
 
 
 def test_ctrl_c_keeps_the_finished_rounds(tmp_path):

@@ -5,11 +5,13 @@ from itertools import islice
 
 import pytest
 
+from fdprof import session as session_module
 from fdprof.backends.paddle import PaddleBackend
 from fdprof.backends.sim import SimBackend
 from fdprof.errors import EnvironmentMissing, ScenarioFailed, UsageError
+from fdprof.model import DeviceWork
 from fdprof.params import Extent, LoopParams
-from fdprof.session import abba, open_backend
+from fdprof.session import Session, abba, open_backend
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -31,6 +33,61 @@ def test_each_block_draws_its_own_times_and_both_sides_the_same(make_session):
 
     drawn = {(mode, index): kernel_ns(mode, index) for mode in ("sync", "async") for index in (0, 1)}
     assert drawn["sync", 0] == drawn["async", 0] != drawn["sync", 1] == drawn["async", 1]
+
+
+class Asked(SimBackend):
+    """A simulator that keeps what each loop's kernels are asked for."""
+
+    def __init__(self):
+        super().__init__(30)
+        self.kernel_ns = []
+
+    def open_loop(self, plan):
+        self.kernel_ns.append(plan.kernel_ns.tolist())
+        return super().open_loop(plan)
+
+
+def test_work_that_is_given_is_run_as_it_is_and_nothing_is_calibrated(make_session):
+    """One loop is opened, for the block; its kernels of 12,345 ns are no whole share of the 1 ms asked for."""
+    given = DeviceWork(kernel_ns=12_345, step_ns=250_000)
+    backend = Asked()
+    session = Session(backend, "stop_flag", LoopParams(), Extent(steps=4, warmup=1), work=given)
+    run = session.run("async")
+    (kernel_ns,) = backend.kernel_ns
+    assert {12_345} == set(kernel_ns)
+    assert (given, 250_000) == (run.work, run.device_work_ns)
+    assert any("--work-of" in caveat for caveat in run.caveats)
+    calibrating = make_session(backend=backend)
+    assert not any("--work-of" in caveat for caveat in calibrating.new_run("async").caveats)
+    assert len(backend.kernel_ns) > 1
+
+
+@pytest.mark.parametrize("times", ["normal:0.2", "lognormal:0.5", "fixed"])
+def test_times_are_drawn_around_the_work_that_is_given(times):
+    """Step for step the kernels that the calibrating session's block had."""
+    asked = []
+    work = None
+    for _ in range(2):
+        backend = Asked()
+        session = Session(backend, "stop_flag", LoopParams(device_times=times), Extent(steps=9, warmup=1), work=work)
+        work = session.work
+        session.block("async", 3)
+        asked.append(backend.kernel_ns[-1])
+    assert asked[0] == asked[1]
+    mean = sum(asked[1]) / len(asked[1])
+    assert mean == pytest.approx(work.kernel_ns, rel=0.0 if times == "fixed" else 0.4)
+
+
+def test_a_session_calibrates_once_before_its_first_block(make_session, monkeypatch):
+    """So that blocks which something traces later run what the bare ones before them ran."""
+    calls = []
+    calibrate = session_module.calibrate
+    monkeypatch.setattr(session_module, "calibrate", lambda *given: calls.append(given) or calibrate(*given))
+    session = make_session(steps=4, device_times="normal:0.2")
+    for index in range(3):
+        session.block("async", index)
+        session.block("sync", index)
+    assert 1 == len(calls)
 
 
 def test_the_limit_is_that_of_the_work_drawn_for_all_blocks(make_session):

@@ -2,6 +2,7 @@
 
 # ruff: noqa: SIM300
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -164,6 +165,32 @@ def test_a_folder_of_another_version_is_refused(saved, finished_run, version):
     expected = f"{folder / 'run.json'} has schema_version {version}, this fdprof reads 1 to 3"
     assert (4, expected) == (caught.value.exit_code, str(caught.value))
     assert "read it with the fdprof that wrote it" == caught.value.hint
+
+
+def test_what_the_kernels_were_asked_for_survives_and_may_be_missing(saved, finished_run):
+    """Folders of version 3 that were saved before it was kept do not say; a damaged one is refused by its name."""
+    (folder,) = saved(finished_run)
+    assert finished_run.work is not None
+    assert finished_run.work == store.load(folder).work
+    for missing in (None, ...):
+        rewrite(folder / "run.json", work=missing)
+        assert store.load(folder).work is None
+    for damaged in ({"kernel_ns": -1, "step_ns": 5}, {"kernel_ns": 1}, {"kernel_ns": 1.5, "step_ns": 5}, [1, 2]):
+        rewrite(folder / "run.json", work=damaged)
+        with pytest.raises(InputError) as caught:
+            store.load(folder)
+        assert str(folder / "run.json") in str(caught.value)
+
+
+def test_a_run_without_its_blocks_is_all_but_them(saved, finished_run):
+    """Not a file of them is read: here they are gone."""
+    (folder,) = saved(finished_run)
+    for block in folder.glob("block-*"):
+        shutil.rmtree(block)
+        block.touch()
+    assert replace(finished_run, params=dict(finished_run.params), blocks=()) == store.load_head(folder)
+    with pytest.raises(InputError, match="nothing"):
+        store.load_head(folder.parent / "nothing")
 
 
 def test_a_folder_of_version_3_must_have_what_version_3_added(saved, finished_run):

@@ -50,7 +50,6 @@ struct Collector {
 };
 
 std::atomic<bool> forked{false};
-std::atomic<bool> hears_nvtx{false};
 
 Collector& collector() {
   static Collector* all = new Collector;
@@ -213,10 +212,7 @@ void in_forked_process() {
 
 }  // namespace
 
-void collector_on_nvtx() {
-  hears_nvtx = true;
-  set_up();
-}
+void collector_on_nvtx() { set_up(); }
 
 void collector_awake() {
   if (forked.load(std::memory_order_relaxed)) {
@@ -291,8 +287,8 @@ FDPROF_EXPORT int fdprof_collect_stop() {
   return 0;
 }
 
-// Returns 1 where NVTX brings ranges: it may have been bound to another tool, or not have been used yet.
-FDPROF_EXPORT int fdprof_hears_nvtx() { return fdprof::hears_nvtx ? 1 : 0; }
+// Returns 1 where NVTX brings fdprof's own ranges: it may have been bound to another tool or to none.
+FDPROF_EXPORT int fdprof_hears_markers() { return fdprof::ranges_hear_markers() ? 1 : 0; }
 
 FDPROF_EXPORT const char* fdprof_collect_error() { return fdprof::collector().refused.c_str(); }
 

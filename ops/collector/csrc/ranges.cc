@@ -59,6 +59,7 @@ State& state() {
 }
 
 std::atomic<bool> records{false};
+std::atomic<bool> hears_markers{false};
 std::atomic<uint64_t> since_ns{0};
 std::atomic<uint64_t> next_id{1};
 std::atomic<uint32_t> watched_name{0};
@@ -188,6 +189,11 @@ std::string narrow(const wchar_t* text) {
   return result;
 }
 
+uint32_t markers_domain() {
+  static const uint32_t number = number_of("fdprof");
+  return number;
+}
+
 uint32_t number_of_text(const char* text) { return number_of(text == nullptr ? std::string_view() : text); }
 
 uint32_t name_in(const nvtxEventAttributes_t* event) {
@@ -273,10 +279,14 @@ nvtxStringHandle_t NVTX_API register_a(nvtxDomainHandle_t, const char* text) {
 nvtxStringHandle_t NVTX_API register_w(nvtxDomainHandle_t, const wchar_t* text) {
   return handle_of<nvtxStringHandle_t>(number_of(narrow(text)));
 }
-nvtxDomainHandle_t NVTX_API domain_a(const char* text) { return handle_of<nvtxDomainHandle_t>(number_of_text(text)); }
-nvtxDomainHandle_t NVTX_API domain_w(const wchar_t* text) {
-  return handle_of<nvtxDomainHandle_t>(number_of(narrow(text)));
+nvtxDomainHandle_t domain_of(uint32_t name) {
+  if (name == markers_domain()) {
+    hears_markers = true;
+  }
+  return handle_of<nvtxDomainHandle_t>(name);
 }
+nvtxDomainHandle_t NVTX_API domain_a(const char* text) { return domain_of(number_of_text(text)); }
+nvtxDomainHandle_t NVTX_API domain_w(const wchar_t* text) { return domain_of(number_of(narrow(text))); }
 
 template <typename Function>
 void set(NvtxFunctionTable table, unsigned int size, unsigned int id, Function function) {
@@ -326,15 +336,11 @@ void watch_range(const std::string& name, const std::string& domain, bool (*at)(
   watched_name = number_of(name);
 }
 
-void range_push(uint32_t name, int64_t payload) {
-  static const uint32_t domain = number_of("fdprof");
-  push(domain, name, payload);
-}
+void range_push(uint32_t name, int64_t payload) { push(markers_domain(), name, payload); }
 
-void range_pop() {
-  static const uint32_t domain = number_of("fdprof");
-  pop(domain);
-}
+void range_pop() { pop(markers_domain()); }
+
+bool ranges_hear_markers() { return hears_markers; }
 
 void ranges_after_fork() {
   known_thread_id = 0;

@@ -26,6 +26,10 @@ void watch_range(const std::string& name, const std::string& domain, bool (*at)(
 void range_push(uint32_t name, int64_t payload);
 void range_pop();
 
+// Whether the domain "fdprof" was made here through NVTX.  That some library's NVTX is bound to the collector would not
+// do: each library has an NVTX of its own, and binds it at its own first use.
+bool ranges_hear_markers();
+
 // Forgets what the parent's threads held; called in a process that was forked.
 void ranges_after_fork();
 
