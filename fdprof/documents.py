@@ -3,10 +3,12 @@
 What a document holds is its owner's business; here are the checks, and errors that name the file.
 """
 
+import errno
 import json
 import math
 import os
-import tempfile
+import secrets
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,21 +29,36 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode())
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file so that it appears whole or not at all."""
+def write_bytes(path: Path, content: bytes, replaces: bool = True) -> None:
+    """Write a file so that it appears whole or not at all; one that is replaced keeps its permissions.
+
+    Without `replaces` FileExistsError where there is one, whenever it came.
+    """
     path = path.resolve()  # a link is written through, not replaced
-    handle, name = tempfile.mkstemp(prefix=".part-", dir=path.parent)
-    scratch = Path(name)
-    is_written = False
+    scratch = path.parent / f".part-{secrets.token_hex(8)}"
     try:
-        with os.fdopen(handle, "wb") as file:
+        with scratch.open("xb") as file:
             file.write(content)
-        scratch.chmod(0o644)  # mkstemp makes it private
-        scratch.replace(path)
-        is_written = True
+        if not replaces:
+            _give_name(scratch, path)
+        else:
+            if path.exists():
+                scratch.chmod(stat.S_IMODE(path.stat().st_mode))
+            scratch.replace(path)
     finally:  # also when Ctrl-C comes
-        if not is_written:
-            scratch.unlink(missing_ok=True)
+        scratch.unlink(missing_ok=True)
+
+
+def _give_name(scratch: Path, path: Path) -> None:
+    """Give a file a name that nothing has; FileExistsError where something has it."""
+    try:
+        os.link(scratch, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links: a look has to do
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
+        scratch.replace(path)
 
 
 def read_json(path: Path, hint: str) -> dict[str, Any]:

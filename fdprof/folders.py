@@ -2,8 +2,8 @@
 
 import errno
 import itertools
+import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,7 +35,6 @@ def make(folder: Path, fill: Callable[[Path], None]) -> bool:
 def _fill(scratch: Path, folder: Path, fill: Callable[[Path], None]) -> None:
     try:
         fill(scratch)
-        scratch.chmod(0o755)  # mkdtemp makes it private
     except OSError as error:
         raise unwritable(folder, error) from error
 
@@ -59,7 +58,8 @@ def scratch_beside(folder: Path) -> Iterator[Path]:
     """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=PART, dir=folder.parent))
+        scratch = folder.parent / f"{PART}{secrets.token_hex(8)}"
+        scratch.mkdir()
     except OSError as error:
         raise unwritable(folder, error) from error
     try:

@@ -211,8 +211,9 @@ def load_one(folder: Path, advice: str) -> Run:
     return runs[0]
 
 
-def load(folder: Path) -> Run:
+def load(folder: Path | str) -> Run:
     """Return the run saved in `folder`; InputError with the place when it cannot be read."""
+    folder = Path(folder)
     return _load(folder, sorted(folder.glob("block-*")))
 
 

@@ -5,7 +5,7 @@ from fdprof.reports._bars import show_sides
 from fdprof.reports._console import Screen
 from fdprof.reports._parts import parts_of_side
 from fdprof.reports._table import show_table
-from fdprof.reports._text import interrupted, run_subject
+from fdprof.reports._text import interrupted
 from fdprof.reports.protocol import ComparisonResult
 
 from fdprof import units
@@ -22,7 +22,8 @@ def show_comparison(screen: Screen, result: ComparisonResult) -> None:
     for gate in comparison.gates:
         screen.say(f"gate {gate.option}: {gate.outcome.value}; {gate.text}")
     screen.blank()
-    _subject(screen, result)
+    for line in words.subject_lines(result):
+        screen.say(line)
     for note in comparison.notes:
         screen.say(f"note: {units.shown(note)}")
     has_times = comparison.judgement is not None
@@ -39,24 +40,6 @@ def show_comparison(screen: Screen, result: ComparisonResult) -> None:
             for line in interrupted(entry.run):
                 screen.say(line)
             break
-
-
-def _subject(screen: Screen, result: ComparisonResult) -> None:
-    """Put what was compared: the one loop of two runs of a call, or each side by itself."""
-    comparison = result.comparison
-    runs = [entry.run if isinstance(entry, RunResult) else None for entry in (result.baseline, result.candidate)]
-    is_one_loop = runs[0] is not None and runs[1] is not None and runs[0].call == runs[1].call != ""
-    if is_one_loop and runs[0] is not None:
-        for line in run_subject(runs[0]):
-            screen.say(line)
-    sides = comparison.baseline, comparison.candidate
-    for name, side, run in zip(("baseline", "candidate"), sides, runs, strict=True):
-        tool = f", {side.fields['tracer']}" if side.is_capture else ""
-        steps = f"{units.counted(len(side.steps_ns), 'step')} in {units.counted(len(side.windows_ns), 'block')}"
-        screen.say(f"{name}: {units.shown(side.label)} ({units.shown(side.source + tool)}), {steps}")
-        if run is not None and not is_one_loop:
-            for line in run_subject(run):
-                screen.say(line)
 
 
 def _times(screen: Screen, result: ComparisonResult, has_times: bool) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from fdprof.reports._text import HEADINGS, LEDGER_HEADINGS, P99_NOTE, Row, has_p99
+from fdprof.reports._text import HEADINGS, LEDGER_HEADINGS, P99_NOTE, Row, has_p99, run_subject
 from fdprof.reports.protocol import ComparisonResult
 
 from fdprof import units
@@ -10,6 +10,7 @@ from fdprof.analysis.results import RunResult
 from fdprof.comparison import STATISTICS, Comparison, Estimate, Judgement, Mismatch, Moved, Spread, Verdict, WaitChange
 
 _PARTS_SHOWN = 10
+_BUSY = "busy:"
 _MAX_HEADING = 16
 
 _VERDICTS = {
@@ -30,6 +31,28 @@ def column_labels(result: ComparisonResult) -> tuple[str, str]:
     """Return the sides' names as headings: 'baseline' and 'candidate' where their own would make columns wide."""
     labels = shown_labels(result)
     return labels if max(len(label) for label in labels) <= _MAX_HEADING else ("baseline", "candidate")
+
+
+def subject_lines(result: ComparisonResult) -> list[str]:
+    """Return what was compared: the one loop of two runs of a call, or each side by itself."""
+    comparison = result.comparison
+    runs = [entry.run if isinstance(entry, RunResult) else None for entry in (result.baseline, result.candidate)]
+    is_one_loop = runs[0] is not None and runs[1] is not None and runs[0].call == runs[1].call != ""
+    found = run_subject(runs[0]) if is_one_loop and runs[0] is not None else []
+    sides = comparison.baseline, comparison.candidate
+    for name, side, run in zip(("baseline", "candidate"), sides, runs, strict=True):
+        tool = f", {side.fields['tracer']}" if side.is_capture else ""
+        steps = f"{units.counted(len(side.steps_ns), 'step')} in {units.counted(len(side.windows_ns), 'block')}"
+        found.append(f"{name}: {units.shown(side.label)} ({units.shown(side.source + tool)}), {steps}")
+        if run is not None and not is_one_loop:
+            found += run_subject(run)
+    return found
+
+
+def is_simulated(result: ComparisonResult) -> bool:
+    """Return whether a side's times come from a model."""
+    entries = result.baseline, result.candidate
+    return any(isinstance(entry, RunResult) and entry.run.is_simulated for entry in entries)
 
 
 def sentences(result: ComparisonResult) -> list[str]:
@@ -136,8 +159,10 @@ def bridge_rows(result: ComparisonResult) -> list[Row]:
         sums = [sum((side.parts_ns or {}).get(name, 0) for name in names) for side in sides]
         return tuple(units.us(ns / len(side.steps_ns)) for ns, side in zip(sums, sides, strict=True))
 
-    rows = [(units.shown(name), *means([name]), units.signed_us(ns)) for name, ns in changed[:_PARTS_SHOWN]]
-    left = changed[_PARTS_SHOWN:]
+    # What the device does is most of a step, however little of it changed: it does not hide among the others.
+    shown = [part for at, part in enumerate(changed) if at < _PARTS_SHOWN or part[0].startswith(_BUSY)]
+    rows = [(units.shown(name), *means([name]), units.signed_us(ns)) for name, ns in shown]
+    left = [part for part in changed if part not in shown]
     if left:
         rest = units.signed_us(sum(ns for _, ns in left))
         rows.append((units.counted(len(left), "other"), *means([name for name, _ in left]), rest))

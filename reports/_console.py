@@ -20,6 +20,7 @@ MIN_WIDTH = 40
 
 _PROSE = 120  # Longer lines are hard to read.
 _PIPE = 100  # The width where nobody says one.
+_WIDEST = 1_000  # No page is that wide; a bar of a billion signs would take the memory.
 
 _ASCII = str.maketrans(
     {"µ": "u", "±": "+-", "×": "x", "…": "...", "─": "-", "→": "->", "–": "-", "—": "-", "≥": ">=", "≤": "<="}
@@ -132,10 +133,10 @@ def look_of(stream: TextIO, environ: Mapping[str, str], columns: int | None = No
 
 def _width(is_terminal: bool, environ: Mapping[str, str], columns: int | None) -> int:
     if columns is not None:
-        return columns
+        return min(columns, _WIDEST)
     given = environ.get("COLUMNS", "")
     if given.isascii() and given.isdigit() and int(given) > 0:
-        return int(given)
+        return min(int(given[:9]), _WIDEST)
     return shutil.get_terminal_size((_PIPE, 24)).columns if is_terminal else _PIPE
 
 

@@ -23,7 +23,7 @@ def first_steps(result: RunResult, most: int) -> tuple[list[str], list[Row]]:
 
 def outcome_lines(result: RunResult) -> list[str]:
     """Return what came of the transfers, waits, tokens and hazards, one line each."""
-    efficiency = [] if result.efficiency is None else [f"efficiency {units.percent(result.efficiency)} of the limit"]
+    efficiency = [] if result.efficiency is None else [f"efficiency {units.percent(result.efficiency)}"]
     return [
         *efficiency,
         *_transfers(result),

@@ -72,7 +72,7 @@ def run_subject(run: Run) -> list[str]:
 
 def interrupted(run: Run) -> list[str]:
     """Return that a recording was cut short, if it was."""
-    return [f"interrupted: {len(run.blocks)} finished blocks are shown"] if run.interrupted else []
+    return [f"interrupted: {units.counted(len(run.blocks), 'finished block')} shown"] if run.interrupted else []
 
 
 FINDINGS_TITLE = "findings (a cost is what that one alone could save at most; do not add them)"

@@ -84,8 +84,10 @@ def _comparison(result: ComparisonResult) -> Iterator[Block]:
     comparison = result.comparison
     verdict = comparison.verdict
     ours, theirs = (text(label) for label in words.shown_labels(result))
-    yield _title(f"{theirs} against {ours}: {'wrong tokens' if verdict is None else verdict.value}")
+    simulated = " (simulated)" if words.is_simulated(result) else ""
+    yield _title(f"{theirs} against {ours}: {'wrong tokens' if verdict is None else verdict.value}{simulated}")
     yield _sentences(words.sentences(result))
+    yield _lines(words.subject_lines(result))
     gates = [f"- gate `{gate.option}`: **{gate.outcome.value}**; {text(gate.text)}" for gate in comparison.gates]
     differs = [f"- differs: {text(words.mismatch_line(mismatch))}" for mismatch in comparison.mismatches]
     yield Block("gates and fields that differ", (*gates, *differs), needed=True)
@@ -114,7 +116,8 @@ def _overhead(result: OverheadResult) -> Iterator[Block]:
 
 def _run(result: RunResult) -> Iterator[Block]:
     run = result.run
-    yield _title(f"{text(run.scenario)} in mode {text(run.mode)} on {text(run.backend)}")
+    simulated = " (simulated)" if run.is_simulated else ""
+    yield _title(f"{text(run.scenario)} in mode {text(run.mode)} on {text(run.backend)}{simulated}")
     yield _sentences([*([] if result.is_right else [wrong_line(result)]), *map(units.shown, result.headline)])
     yield _lines(run_subject(run))
     yield _statistics(HEADINGS, result.summaries)

@@ -13,7 +13,7 @@ from fdprof.analysis.headline import headline_of
 from fdprof.analysis.longest import WorstStep, longest_steps
 from fdprof.analysis.run_times import COUNTED, TIME_COLUMNS, RunTimes, run_times_of, steps_of
 from fdprof.analysis.stats import NOTHING, summarize
-from fdprof.finding import Finding
+from fdprof.finding import Finding, FindingCode
 from fdprof.model import (
     BLOCKING_KINDS,
     CallKind,
@@ -99,6 +99,11 @@ class RunResult:
         )
 
     @property
+    def knows_blocked(self) -> bool:
+        """Whether the run makes a call of which it is known that it blocks; without one a launch may, unseen."""
+        return self.times.host_blocked_ns is not None
+
+    @property
     def is_right(self) -> bool:
         return all(block.tokens.is_right for block in self.run.blocks)
 
@@ -110,12 +115,15 @@ def result_of(run: Run) -> RunResult:
     summaries = {name: summarize(times.counted(name), counted_steps) for name in TIME_COLUMNS}
     facts = _facts(run, times) if len(counted_steps) else None
     fence = fence_of(run)
-    findings = () if facts is None else in_order([*findings_of(facts), *run_findings(fence, facts)])
+    is_right = all(block.tokens.is_right for block in run.blocks)
+    findings = _findings(facts, fence, is_right)
     for name in LEDGER_ONLY:
-        summaries[name] = NOTHING if facts is None else summarize(getattr(facts.ledger, name), counted_steps)
+        if facts is None or times.host_blocked_ns is None:
+            summaries[name] = NOTHING
+        else:
+            summaries[name] = summarize(getattr(facts.ledger, name), counted_steps)
     checks = [block.tokens for block in run.blocks]
     mean = summaries["window_ns"].mean
-    is_right = all(check.is_right for check in checks)
     return RunResult(
         run=run,
         times=times,
@@ -142,6 +150,18 @@ def result_of(run: Run) -> RunResult:
         hazards=_hazards(run) if run.audited else None,
         clock_error_ns=max(block.clock.error_ns for block in run.blocks),
     )
+
+
+_OF_ORDER = frozenset({FindingCode.NO_FENCE, FindingCode.EVENT_RECORDED_AGAIN})
+"""Findings about what guards a read, which are as good where the values are wrong: they may be why."""
+
+
+def _findings(facts: Facts | None, fence: FenceResult, is_right: bool) -> tuple[Finding, ...]:
+    """Return the findings; steps that read wrong values are no steps, so that nothing follows from their times."""
+    if facts is None:
+        return ()
+    found = in_order([*findings_of(facts), *run_findings(fence, facts)])
+    return found if is_right else tuple(finding for finding in found if finding.code in _OF_ORDER)
 
 
 def _headline(facts: Facts | None, findings: tuple[Finding, ...]) -> tuple[str, ...]:

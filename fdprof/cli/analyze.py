@@ -44,7 +44,7 @@ def analyze(
         except FdprofError as error:  # one that cannot be used does not cost the others their report
             failed.append(error)
     if results:
-        show(results[0] if len(captures) == 1 else Analyses(tuple(results)), json, output)
+        show(results[0] if len(captures) == 1 else Analyses(tuple(results)), json, output, force)
     for other in failed[1:]:
         say(f"fdprof: {printable(str(other))}")
     if failed:

@@ -197,6 +197,7 @@ def _wish(given: Mapping[str, Any], **own: Any) -> Wish:
         step_range=step_pattern(given["step_range"]),
         json=given["json"],
         output=given["output"],
+        force=given["force"],
         runs=given["runs"] if given["save"] else None,
         **own,
     )

@@ -137,7 +137,7 @@ def command_for(params_type: type[LoopParams]) -> Callable[..., None]:
             recorded = iter(of_runs(done))
             found |= {at: next(recorded) for at, each in enumerate(given) if each.path is None}
         entries = [found[at] for at in range(len(given))]
-        comparison = _shown(entries, policy, json, output)
+        comparison = _shown(entries, policy, json, output, force)
         if recording is not None:
             recording.require_saved()
         _require_right(entries, comparison)
@@ -150,17 +150,19 @@ def command_for(params_type: type[LoopParams]) -> Callable[..., None]:
     return compare
 
 
-def _shown(found: Sequence[Comparand], policy: "Policy", json: bool, output: Path | None) -> "Comparison | None":
+def _shown(
+    found: Sequence[Comparand], policy: "Policy", json: bool, output: Path | None, force: bool
+) -> "Comparison | None":
     """Report one side, or compare two and report that; return the comparison."""
     from fdprof.analysis.compare import compare as compare_sides
     from fdprof.reports.protocol import ComparisonResult
 
     if len(found) == 1:
         assert found[0].result is not None  # a baseline file alone is refused
-        show(found[0].result, json, output)
+        show(found[0].result, json, output, force)
         return None
     comparison = compare_sides(found[0].side, found[1].side, policy)
-    show(ComparisonResult(comparison, found[0].result, found[1].result), json, output)
+    show(ComparisonResult(comparison, found[0].result, found[1].result), json, output, force)
     return comparison
 
 

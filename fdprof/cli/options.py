@@ -14,6 +14,7 @@ import typer
 from fdprof import plugins
 from fdprof.errors import UsageError
 from fdprof.params import MAX_BLOCKS
+from fdprof.units import printable
 
 if TYPE_CHECKING:  # NumPy is behind it, and --help must not wait for NumPy
     from fdprof.reports.protocol import Report, Reportable
@@ -105,11 +106,16 @@ def check_output(output: Path | None, force: bool, inputs: Sequence[Path] = ()) 
     Or when it is one of the inputs, or lies in one: --force replaces outputs.
     """
     if output is not None:
-        _report_for(output)
+        if not output.exists() or output.is_file():
+            _report_for(output)
         check_place(output, "-o", force)
+        place = output.resolve()
         for path in inputs:
-            if path.resolve() in (output.resolve(), *output.resolve().parents) and path.resolve() != Path.cwd():
-                raise UsageError(f"-o {output} would replace what is read: {path}", "choose another -o")
+            read = path.resolve()
+            # The folder one stands in may be what is read; a new file beside what it holds is in nobody's way.
+            is_beside = read == Path.cwd() == place.parent and not os.path.lexists(output)
+            if read in (place, *place.parents) and not is_beside:
+                raise UsageError(f"-o {output} would replace or add to what is read: {path}", "choose another -o")
 
 
 def check_place(output: Path, option: str, force: bool) -> None:
@@ -142,24 +148,36 @@ def check_renders(output: Path | None, kind: type) -> None:
         )
 
 
-def show(result: "Reportable", as_json: bool, output: Path | None) -> None:
-    """Print the report, as JSON or for people, and write it to `output` if one is given."""
-    from fdprof.documents import write_bytes
+def show(result: "Reportable", as_json: bool, output: Path | None, force: bool) -> None:
+    """Write the report to `output` if one is given, then print it, as JSON or for people.
 
+    In this order, because nobody may read what is printed.
+    """
+    not_written = None if output is None else _written(result, output, force)
     report = plugins.load("reports", "json") if as_json else _terminal()
     typer.echo(report.render(result), nl=False, color=True)  # the report itself leaves colours out where none belong
-    if output is not None:
-        content = _report_for(output).render(result)
-        try:
-            write_bytes(output, content if isinstance(content, bytes) else content.encode())
-        except OSError as error:
-            raise UsageError(f"cannot write {output}: {error.strerror or error}", "choose another -o") from error
-        say(f"wrote {output}")
+    if not_written is not None:
+        raise not_written
+
+
+def _written(result: "Reportable", output: Path, force: bool) -> UsageError | None:
+    """Write the report to a file; return what kept it from being written."""
+    from fdprof.documents import write_bytes
+
+    content = _report_for(output).render(result)
+    try:
+        write_bytes(output, content if isinstance(content, bytes) else content.encode(), replaces=force)
+    except FileExistsError:
+        return UsageError(f"{output} has come to exist meanwhile", "choose another -o, or pass --force to replace it")
+    except OSError as error:
+        return UsageError(f"cannot write {output}: {error.strerror or error}", "choose another -o")
+    say(f"wrote {printable(str(output))}")
+    return None
 
 
 def say(text: str) -> None:
-    """Print a line of prose on standard error."""
-    typer.echo(text, err=True)
+    """Print prose on standard error, nothing in which drives a terminal."""
+    typer.echo("\n".join(printable(line) for line in text.split("\n")), err=True)
 
 
 def progress(text: str) -> None:

@@ -94,7 +94,7 @@ def command_for(params_type: type[LoopParams]) -> Callable[..., None]:
             result = measure(loop, settings, rounds, place, progress, say)
             if save:
                 _save(place, result)
-            show(result, json, output)
+            show(result, json, output, force)
             stops.release()
         if result.interrupted:
             raise typer.Exit(INTERRUPTED)

@@ -39,7 +39,10 @@ def report(
     output: Output = None,
     force: Force = False,
 ) -> None:
-    """Print a saved run, comparison or capture.  With -o as a file: HTML, Perfetto, Markdown, JSON, CSV, Parquet."""
+    """Print a saved run, comparison or capture, and with -o write it in any format.
+
+    --steps, --step-range, --device, --process and --thread are for captures.
+    """
     look = Look.of(steps, step_range, device, process, thread)
     check_output(output, force, [recording])
 
@@ -54,7 +57,7 @@ def report(
     else:
         refuse_report(recording)
         shown, results = analyzed(recording, look, Progress(sys.stderr.isatty())), []
-    show(shown, json, output)
+    show(shown, json, output, force)
     require_right(results)
 
 

@@ -62,7 +62,7 @@ def command_for(params_type: type[LoopParams]) -> Callable[..., None]:
         from fdprof.analysis.results import result_of
 
         result = result_of(recorded)
-        show(result, json, output)
+        show(result, json, output, force)
         recording.require_saved()
         require_right([result])
         end_if_interrupted([recorded])

@@ -56,6 +56,7 @@ class Wish:
     last: int | None
     json: bool
     output: Path | None
+    force: bool
     runs: Path | None
     notes: tuple[str, ...] = ()  # about every capture
 
@@ -309,7 +310,7 @@ def _report(
     from fdprof.reports.protocol import Analyses
 
     if results:
-        show(results[0] if len(captures) == 1 else Analyses(tuple(results)), wish.json, wish.output)
+        show(results[0] if len(captures) == 1 else Analyses(tuple(results)), wish.json, wish.output, wish.force)
     for other in failed[1:]:
         _tell_user(f"fdprof: {printable(str(other))}")
 

@@ -5,6 +5,7 @@ triggers, generated columns, virtual tables) is ever run.
 """
 
 import re
+import shlex
 import sqlite3
 import struct
 from collections.abc import Iterable
@@ -233,7 +234,9 @@ def _require_whole(path: Path) -> None:
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}", "check the path") from error
     if header.startswith(_GZIP_MAGIC):
-        raise InputError(f"{path} is an export that was packed with gzip", f"unpack it first: gunzip -k {path.name}")
+        raise InputError(
+            f"{path} is an export that was packed with gzip", f"unpack it first: gunzip -k {shlex.quote(str(path))}"
+        )
     if unfinished:
         raise InputError(
             f"{path} is still being written: {unfinished[0].name} lies beside it", "wait for its export, or repeat it"

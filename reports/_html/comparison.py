@@ -47,7 +47,7 @@ def part_of_comparison(result: ComparisonResult, part: str, most_spans: int) -> 
         mismatches=tuple(units.shown(words.mismatch_line(mismatch)) for mismatch in comparison.mismatches),
         notes=tuple(units.shown(note) for note in comparison.notes),
         bars=bars_of(bars) if has_times else None,
-        numbers=tuple(table for table in (_times(result, labels), _tokens(result, labels)) if table is not None),
+        numbers=tuple(table for table in (_times(result), _tokens(result)) if table is not None),
         lines=tuple(units.shown(line) for line in (*words.method_lines(result), *words.p99_note(result))),
         longest=tuple(table for table in longest if table is not None) if has_times else (),
         ratios=_ratios(comparison),
@@ -117,11 +117,11 @@ def _subject(result: ComparisonResult, labels: tuple[str, str]) -> tuple[tuple[s
     return tuple(found)
 
 
-def _times(result: ComparisonResult, labels: tuple[str, str]) -> Table | None:
+def _times(result: ComparisonResult) -> Table | None:
     if result.comparison.judgement is None:
         return None
     rows = [*words.step_rows(result), *words.column_rows(result.comparison), words.efficiency_row(result.comparison)]
-    head = ("", *labels, "ratio", "95 % interval")
+    head = ("", *words.column_labels(result), "ratio", "95 % interval")
     padded = tuple((*row, *[""] * (len(head) - len(row))) for row in rows)
     return Table("times per step, µs", head, padded)
 
@@ -135,9 +135,9 @@ def _ratios(comparison: Comparison) -> Ratios | None:
     return ratios_of(given, caption, comparison.policy.same_within)
 
 
-def _tokens(result: ComparisonResult, labels: tuple[str, str]) -> Table | None:
+def _tokens(result: ComparisonResult) -> Table | None:
     rows = words.token_rows(result)
-    return Table("what the host read", ("", *labels), tuple(rows)) if rows else None
+    return Table("what the host read", ("", *words.column_labels(result)), tuple(rows)) if rows else None
 
 
 def _longest(result: ComparisonResult, at: int, label: str, part: str) -> Table | None:
@@ -145,10 +145,12 @@ def _longest(result: ComparisonResult, at: int, label: str, part: str) -> Table 
     if entry is None or entry.facts is None or len(entry.facts.steps) < 2:
         return None
     if isinstance(entry, RunResult):
-        worst, blocks = run_part.longest_steps(entry), run_part.counted_blocks(entry)
+        blocks, knows_blocked = run_part.counted_blocks(entry), entry.knows_blocked
     else:
-        worst, blocks = [step.position for step in entry.worst], None
-    return longest_table(f"longest steps of {label}, µs", entry.facts.ledger, worst, blocks, part, at)
+        blocks, knows_blocked = None, True
+    worst = [step.position for step in entry.worst]
+    caption = f"longest steps of {label}, µs"
+    return longest_table(caption, entry.facts.ledger, worst, blocks, part, at, knows_blocked)
 
 
 def _bridge(comparison: Comparison, labels: tuple[str, str]) -> Waterfall | None:

@@ -48,7 +48,9 @@ def ratios_of(given: Sequence[Named], caption: str, same_within: float | None = 
             stretch("bare", at(_ONE) - _MARK / 4, _MARK / 2),
             stretch("whole-b", at(each.estimate.value) - _MARK / 2, _MARK),
         )
-        interval = "" if each.estimate.interval is None else f"{units.ratio(start)} to {units.ratio(end)}"
+        interval = (
+            units.NOT_OBSERVED if each.estimate.interval is None else f"{units.ratio(start)} to {units.ratio(end)}"
+        )
         rows.append(BarRow("", (units.shown(each.name), units.ratio(each.estimate.value), interval), pieces))
-    scale = f"bars from {units.ratio(first)} to {units.ratio(first + span)}; the dark line is 1"
+    scale = f"bars from {units.ratio(first)} to {units.ratio(first + span)}; the thin line is at 1"
     return Ratios(caption, ("", "ratio", "95 % interval"), tuple(rows), scale)

@@ -46,7 +46,7 @@ def part_of_run(result: RunResult, part: str, most_spans: int) -> Part:
         lines=_lines(result),
         longest=()
         if facts is None or len(facts.steps) < 2
-        else (longest_table("longest steps, µs", facts.ledger, worst, blocks, part, 0),),
+        else (longest_table("longest steps, µs", facts.ledger, worst, blocks, part, 0, result.knows_blocked),),
         sides=(run_side(result, "", part, 0),),
         has_timeline=data is not None and data["timeline"] is not None,
         data={} if data is None else {"sides": [data]},
@@ -70,8 +70,9 @@ def run_data(result: RunResult, label: str, most_spans: int, left_out: int = 0) 
     per_block = [int((counted == block.index).sum()) for block in result.run.blocks]
     # As a capture, a run has all of its counted steps, those left out as warm-up by a comparison too.
     first = [left_out * (at + 1) + sum(per_block[:at]) for at in range(len(per_block))]
-    source = source_of(f"runs/{result.run.id}", first)
-    return side_data(label, facts, result.findings, longest_steps(result), most_spans, source, blocks)
+    source = source_of("RUN", first)  # a run does not know its folder: the reader does
+    worst, knows_blocked = longest_steps(result), result.knows_blocked
+    return side_data(label, facts, result.findings, worst, most_spans, source, blocks, knows_blocked)
 
 
 def counted_blocks(result: RunResult) -> IntColumn | None:
@@ -142,7 +143,7 @@ def run_side(result: RunResult, label: str, part: str, side: int) -> Side:
 def _lines(result: RunResult) -> tuple[str, ...]:
     found = []
     if result.efficiency is not None:
-        found.append(f"efficiency {units.percent(result.efficiency)} of the limit")
+        found.append(f"efficiency {units.percent(result.efficiency)}")
     if result.residual_ns is not None:
         found.append(f"residual {result.residual_ns} ns")
     return tuple(found)

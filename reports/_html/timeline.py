@@ -29,11 +29,12 @@ def side_data(
     most_spans: int,
     source: Json | None,
     blocks: IntColumn | None = None,
+    is_blocked_known: bool = True,
 ) -> Json:
     """Return one side's data: its steps' times, and the timeline of those that are drawn.
 
     `worst` are positions of the longest steps, `source` says by which command other steps are drawn, `blocks` is the
-    block of each step where there are several.
+    block of each step where there are several.  A run without any blocking call does not know how long it was blocked.
     """
     ledger = facts.ledger
     return {
@@ -43,7 +44,7 @@ def side_data(
             "block": None if blocks is None else blocks.tolist(),
             "window_ns": ledger.window_ns.tolist(),
             "idle_ns": None if ledger.device_idle_ns is None else ledger.device_idle_ns.tolist(),
-            "blocked_ns": ledger.host_blocked_ns.tolist(),
+            "blocked_ns": ledger.host_blocked_ns.tolist() if is_blocked_known else None,
         },
         "worst": list(worst),
         "shown_first": _shown_first(findings),

@@ -55,7 +55,13 @@ def blocks_of(blocks: IntColumn) -> IntColumn | None:
 
 
 def longest_table(
-    caption: str, ledger: Ledger, worst: Sequence[int], blocks: IntColumn | None, part: str, side: int
+    caption: str,
+    ledger: Ledger,
+    worst: Sequence[int],
+    blocks: IntColumn | None,
+    part: str,
+    side: int,
+    is_blocked_known: bool = True,
 ) -> Table:
     """Return the longest steps, each a link to where it is drawn."""
     rows: list[tuple[Cell, ...]] = []
@@ -67,7 +73,7 @@ def longest_table(
             (
                 StepLink(name, part, side, at),
                 units.us(int(ledger.window_ns[at])),
-                units.us(int(ledger.host_blocked_ns[at])),
+                units.us(int(ledger.host_blocked_ns[at]) if is_blocked_known else None),
                 units.us(None if ledger.device_idle_ns is None else int(ledger.device_idle_ns[at])),
                 units.NOT_OBSERVED if largest is None else units.us(causes[largest]),
                 "" if largest is None else units.shown(largest),

@@ -171,7 +171,7 @@ def test_a_block_that_fails_leaves_a_run_that_says_it_is_not_complete(run_cli, m
     done = run_cli("run", "stop_flag", "--blocks", "3", *SMALL)
     assert 4 == done.exit_code
     folder = next(line for line in done.stderr.splitlines() if line.startswith("saved ")).removeprefix("saved ")
-    assert "interrupted: 1 finished blocks are shown" in run_cli("report", folder).stdout
+    assert "interrupted: 1 finished block shown" in run_cli("report", folder).stdout
 
 
 def test_ctrl_c_before_the_first_block_is_an_interrupt(run_cli, monkeypatch):
@@ -299,7 +299,7 @@ def test_a_disk_that_fills_up_keeps_the_report(run_cli, monkeypatch):
     monkeypatch.setattr(store, "add_block", full)
     done = run_cli("run", "stop_flag", *SMALL)
     assert 2 == done.exit_code
-    assert "interrupted: 1 finished blocks are shown" in done.stdout
+    assert "interrupted: 1 finished block shown" in done.stdout
     assert "No space left" in done.stderr
     assert not list(Path("runs").iterdir())
 

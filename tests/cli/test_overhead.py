@@ -55,7 +55,7 @@ def test_auto_that_would_take_the_simulator_is_refused_with_the_reason(run_overh
         (("stop_flag", "--blocks", "0"), "--blocks is 0"),
         (("stop_flag", "--with", "nsys"), "'nsys', which is no condition"),
         (("stop_flag", "--steps", "0"), "--steps is 0"),
-        (("stop_flag", "-o", "x.csv"), "no report writes .csv"),
+        (("stop_flag", "-o", "x.svg"), "no report writes .svg"),
     ],
 )
 def test_a_mistake_gets_one_message_before_anything_runs(run_overhead, tmp_path, arguments, words):

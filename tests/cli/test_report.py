@@ -1,8 +1,13 @@
 # ruff: noqa: SIM300 - the expected value stands first
 """`fdprof report` of runs, comparisons and captures, and how an output's name chooses its format."""
 
+import csv
 import json
+import os
 import shutil
+import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -120,3 +125,98 @@ def test_what_profiling_costs_has_no_transfers_and_no_timeline(run_cli, tmp_path
     assert 2 == refused.exit_code
     assert f"{name.removeprefix('x')} file cannot hold this" in refused.stderr
     assert [] == list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def run_here(run_cli, tmp_path, monkeypatch):
+    """A copy of a saved run as the folder one stands in."""
+    shutil.copytree(RUN, tmp_path / "mine")
+    monkeypatch.chdir(tmp_path / "mine")
+    return run_cli
+
+
+@pytest.mark.parametrize("name", ["run.json", "block-000/x.csv"])
+def test_what_is_read_is_not_written_to_when_it_is_the_folder_one_stands_in(run_here, name):
+    """--force replaces outputs, and no recordings."""
+    before = {path: path.read_bytes() for path in Path.cwd().rglob("*") if path.is_file()}
+    refused = run_here("report", ".", "-o", name, "--force")
+    assert 2 == refused.exit_code
+    assert "would replace or add to what is read" in refused.stderr
+    assert before == {path: path.read_bytes() for path in Path.cwd().rglob("*") if path.is_file()}
+
+
+def test_a_new_file_beside_what_is_read_is_in_nobodys_way(run_here):
+    """In the folder one stands in; the run is read again afterwards."""
+    assert 0 == run_here("report", ".", "-o", "x.html").exit_code
+    assert 0 == run_here("report", ".").exit_code
+
+
+def test_a_file_that_came_meanwhile_is_kept(run_cli, tmp_path, monkeypatch):
+    """Another process made it while the report was rendered; without --force it stays, and the report is printed."""
+    from fdprof.reports.csv_ import CsvReport
+
+    def render(self, result):
+        (tmp_path / "x.csv").write_text("precious", encoding="utf-8")
+        return "made\n"
+
+    monkeypatch.setattr(CsvReport, "render", render)
+    refused = run_cli("report", str(CAPTURE), "-o", "x.csv")
+    assert (2, "precious") == (refused.exit_code, (tmp_path / "x.csv").read_text(encoding="utf-8"))
+    assert "x.csv has come to exist meanwhile" in refused.stderr
+    assert refused.stdout.startswith("Host and device take turns")
+    assert 0 == run_cli("report", str(CAPTURE), "-o", "x.csv", "--force").exit_code
+    assert "made\n" == (tmp_path / "x.csv").read_text(encoding="utf-8")
+    assert ["x.csv"] == [entry.name for entry in tmp_path.iterdir()]
+
+
+def test_an_output_is_written_though_nobody_reads_what_is_printed(tmp_path):
+    """`| head`: standard output is closed before the report comes."""
+    command = [sys.executable, "-m", "fdprof", "report", str(CAPTURE), "-o", str(tmp_path / "x.md")]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert 141 == done.returncode
+    assert (tmp_path / "x.md").read_text(encoding="utf-8").startswith("## fdprof")
+
+
+def test_an_output_has_the_permissions_that_its_owner_wants(run_cli, tmp_path, monkeypatch):
+    """A new one those of the umask, one that is replaced those that it had."""
+    before = os.umask(0o077)
+    try:
+        run_cli("report", str(CAPTURE), "-o", "new.md")
+    finally:
+        os.umask(before)
+    assert 0o600 == stat.S_IMODE((tmp_path / "new.md").stat().st_mode)
+    (tmp_path / "old.md").touch()
+    (tmp_path / "old.md").chmod(0o640)
+    run_cli("report", str(CAPTURE), "-o", "old.md", "--force")
+    assert 0o640 == stat.S_IMODE((tmp_path / "old.md").stat().st_mode)
+
+
+def test_a_name_that_drives_a_terminal_is_escaped_in_what_is_said_of_it(run_cli):
+    """The sequence would set the terminal's title."""
+    done = run_cli("report", str(CAPTURE), "-o", "a\x1b]0;b\x07.md")
+    assert 0 == done.exit_code
+    assert "\x1b" not in done.stderr
+
+
+def test_a_run_without_a_blocking_call_does_not_know_how_long_it_was_blocked(run_cli, tmp_path):
+    """`unfenced` waits for nothing by a call; its launches may wait unseen.  Not observed is not 0, in any format."""
+    done = run_cli(
+        "run", "stop_flag", "--mode", "unfenced", "--backend", "sim", "--steps", "8", "--runs", "r", "--json"
+    )
+    assert 5 == done.exit_code
+    means = json.loads(done.stdout)["ledger"]["mean"]
+    assert [None] * 3 == [means[name] for name in ("host_blocked_ns", "harmful_wait_ns", "harmless_wait_ns")]
+    # Nothing follows from times of wrong steps; that no wait guards the copies is why they are wrong.
+    assert ["no-fence"] == [finding["code"] for finding in json.loads(done.stdout)["findings"]]
+    (place,) = (tmp_path / "r").iterdir()
+    run_cli("report", str(place), "-o", "x.html")
+    run_cli("report", str(place), "-o", "x.csv")
+    run_cli("report", str(place), "-o", "x.perfetto-trace")
+    assert '"blocked_ns":null' in (tmp_path / "x.html").read_text(encoding="utf-8")
+    with (tmp_path / "x.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            assert ["", "", ""] == [row[name] for name in ("host_blocked_ns", "harmful_wait_ns", "harmless_wait_ns")]
+    assert b"host blocked" not in (tmp_path / "x.perfetto-trace").read_bytes()

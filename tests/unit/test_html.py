@@ -309,7 +309,7 @@ def test_ratios_share_a_scale_that_holds_one():
     (row,) = made.rows
     one = next(piece for piece in row.stretches if piece.css == "bare")
     assert 1000 * 0.212 / 0.224 - 1 == pytest.approx(float(one.start), abs=0.01)
-    assert "bars from 0.788 to 1.012; the dark line is 1" == made.scale
+    assert "bars from 0.788 to 1.012; the thin line is at 1" == made.scale
     assert ratios_of([], "") is None
 
 

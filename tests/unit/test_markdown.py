@@ -97,10 +97,11 @@ def test_the_verdict_is_the_title_and_the_first_sentence_is_bold(cases):
     """Gates come next, then the times."""
     page = REPORT.render(cases["comparison"])
     title, _, first, *_ = page.splitlines()
-    assert "## fdprof: async against sync: faster" == title
+    assert "## fdprof: async against sync: faster (simulated)" == title
     assert first.startswith("**async is faster than sync: 0.894 of its mean step")
     assert -1 < page.index("- gate `--max-ratio 0.9`: **passed**") < page.index("| step, mean |")
-    assert "## fdprof: unfenced against sync: wrong tokens" == REPORT.render(cases["comparison_wrong"]).splitlines()[0]
+    wrong = "## fdprof: unfenced against sync: wrong tokens (simulated)"
+    assert wrong == REPORT.render(cases["comparison_wrong"]).splitlines()[0]
 
 
 def test_a_p99_is_shown_from_100_steps_on(cases):

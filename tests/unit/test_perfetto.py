@@ -16,6 +16,7 @@ from fdprof.reports.protocol import EVERY, Analyses, ComparisonResult
 
 from fdprof.analysis.capture_result import analyze
 from fdprof.analysis.inflation import OverheadResult
+from fdprof.analysis.results import RunResult
 from fdprof.analysis.steps import Choice
 from fdprof.analysis.timeline import MEANINGS, timeline_of
 from fdprof.capture import Evidence
@@ -508,9 +509,16 @@ def check(trace, group, result):
     assert all(entry.notes["duration_ns"] == entry.end - entry.start for entry in mine)
     numbers = {f"step {number}" for number in ledger.step.tolist()}
     assert numbers == {name for name, *_ in trace.on("steps", group)}
-    columns = {"host blocked": ledger.host_blocked_ns}
+    # A run without a blocking call does not know how long it was blocked: no counter, and not one of zeros.
+    knows_blocked = not isinstance(result, RunResult) or result.knows_blocked
+    columns = {"host blocked": ledger.host_blocked_ns} if knows_blocked else {}
     if ledger.device_busy_ns is not None:
-        columns |= {"device busy": ledger.device_busy_ns, "device busy: copies alone": ledger.copy_alone_ns}
+        columns |= {"device busy": ledger.device_busy_ns}
+        if result.facts.capture.times_copies:
+            columns |= {"device busy: copies alone": ledger.copy_alone_ns}
+    for name in {"host blocked", "device busy: copies alone"} - columns.keys():
+        with pytest.raises(KeyError):
+            trace.counter(name, group)
     for name, column in columns.items():
         at_start = dict(trace.counter(name, group))  # of two values at one time the later counts
         assert column.tolist() == [at_start[start + shift] for start in timeline.starts_ns.tolist()]

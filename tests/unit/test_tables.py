@@ -140,7 +140,8 @@ def test_what_a_run_does_not_know_is_missing_and_not_0(make_session):
 def test_blocking_that_a_run_has_no_call_for_is_missing(make_session):
     """unfenced waits nowhere but in launches, which may hold waits unseen."""
     frame = ledger_table(recorded(make_session, "unfenced"))
-    assert ["host_blocked_ns"] == missing(frame, "host_blocked_ns", "harmful_wait_ns")
+    columns = ["host_blocked_ns", "harmful_wait_ns", "harmless_wait_ns"]
+    assert columns == missing(frame, *columns)
 
 
 def test_a_run_without_counted_steps_has_no_row(cases):

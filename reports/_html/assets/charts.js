@@ -59,7 +59,7 @@ function stepsChart(figure, sides, show) {
       ...sides.map(() => ({ stroke: palette.bad, width: 0, points: { show: true, size: 8, width: 2, stroke: palette.bad, fill: palette.paper } })),
     ],
     scales: { x: { time: false } },
-    axes: axes(palette, 62).map((axis, at) => (at ? axis : { ...axis, incrs: WHOLE })),
+    axes: axes(palette, 62).map((axis, at) => (at ? axis : { ...axis, incrs: WHOLE, label: "place among the counted steps, from 0", labelSize: 20, labelFont: SMALL })),
     cursor: { drag: { x: true, y: false }, points: { size: 6 } },
     hooks: {
       setCursor: [
