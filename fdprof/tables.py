@@ -167,8 +167,6 @@ def ledger_table(result: RunResult | CaptureResult | Side, side: str | None = No
     ledger = facts.ledger
     rows = len(ledger)
     values: dict[str, Values] = {name: getattr(ledger, name) for name in _OF_LEDGERS}
-    if not facts.capture.times_copies:
-        values["copy_alone_ns"] = None  # 0 there, because copies have no device rows
     values |= {"position": np.arange(rows), "step": ledger.step, "run_ahead": _run_ahead(ledger.run_ahead, rows)}
     if ledger.idle is not None:
         nothing = np.zeros(rows, dtype=np.int64)

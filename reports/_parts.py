@@ -26,9 +26,10 @@ def parts_of_result(result: RunResult | CaptureResult) -> tuple[Part, ...]:
     """Return the parts of a result's mean step, device busy first, then idle by cause; none without device rows."""
     facts = result.facts
     busy = result.summaries["device_busy_ns"].mean
-    if facts is None or busy is None or result.idle_by_cause_ns is None or facts.copy_alone_ns is None:
+    if facts is None or busy is None or result.idle_by_cause_ns is None:
         return ()
-    entries = {COMPUTE: busy - facts.copy_alone_ns, COPY_ALONE: facts.copy_alone_ns, **result.idle_by_cause_ns}
+    alone = facts.copy_alone_ns or 0.0  # not known of a run: then it is in the idle time
+    entries = {COMPUTE: busy - alone, COPY_ALONE: alone, **result.idle_by_cause_ns}
     return tuple(Part(name, _meaning(name), ns) for name, ns in entries.items() if ns > 0)
 
 

@@ -26,7 +26,7 @@ class Ledger:
     window_ns: Ns
     device_busy_ns: Ns | None  # union of kernels, copies, memsets and graphs of one device
     compute_ns: Ns | None  # of it in which more than copies run
-    copy_alone_ns: Ns | None  # the rest of device busy
+    copy_alone_ns: Ns | None  # the rest of device busy; None where copies have no device rows
     device_idle_ns: Ns | None
     host_blocked_ns: Ns  # union of blocking calls of the step's thread
     harmful_wait_ns: Ns | None  # idle with the cause `blocked`
@@ -124,7 +124,7 @@ def ledger_of(capture: Capture, steps: Steps, device: int | None, calls: Calls |
         window_ns=window,
         device_busy_ns=busy,
         compute_ns=compute,
-        copy_alone_ns=busy - compute,
+        copy_alone_ns=busy - compute if capture.times_copies else None,
         device_idle_ns=window - busy,
         host_blocked_ns=blocked,
         harmful_wait_ns=harmful,

@@ -166,14 +166,14 @@ def _device_work_ns(facts: Facts | None) -> int | None:
 def _parts(facts: Facts) -> dict[str, int] | None:
     """Return where all windows went, ns: the sum of the parts is the sum of the windows."""
     ledger = facts.ledger
-    if ledger.idle is None or ledger.compute_ns is None or ledger.copy_alone_ns is None:
+    if ledger.idle is None or ledger.compute_ns is None:
         return None
     idle = ledger.idle.totals()
     causes = [name for name in CAUSE_NAMES.values() if name in idle]
     ranges = sorted(name for name in idle if name.startswith(HOST_PREFIX))
     return {
         COMPUTE: int(ledger.compute_ns.sum()),
-        COPY_ALONE: int(ledger.copy_alone_ns.sum()),
+        COPY_ALONE: 0 if ledger.copy_alone_ns is None else int(ledger.copy_alone_ns.sum()),
         **{name: idle[name] for name in (*causes, *ranges)},
     }
 

@@ -12,6 +12,7 @@ from fdprof.reports._perfetto.trace import Events, EventType, Trace, Value
 from fdprof.analysis.facts import Facts
 from fdprof.analysis.idle import CAUSE_NAMES
 from fdprof.analysis.intervals import Ns
+from fdprof.analysis.ledger import Ledger
 from fdprof.analysis.timeline import MEANINGS, LaneKind, Timeline
 from fdprof.capture import NONE
 from fdprof.finding import Finding
@@ -80,7 +81,7 @@ def add_steps(
         if label == "steps" and any(finding.steps for finding in findings):
             parts.append(_of_findings(tracks.new("findings"), findings, timeline, slices.names))
     group = tracks.new("each step's time")
-    for number, (name, ns) in enumerate(_counters(facts, is_blocked_known)):
+    for number, (name, ns) in enumerate(_counters(facts.ledger, is_blocked_known)):
         parts.append(_of_counter(trace.track(group, name, number, counts_ns=True), ns, timeline))
     returns = _of_returns(parts, slices, timeline)
     trace.add(_in_order([*returns, *parts], slices, timeline, zero - int(timeline.starts_ns[0])))
@@ -197,12 +198,10 @@ def _notes(finding: Finding) -> dict[str, Value]:
     }
 
 
-def _counters(facts: Facts, is_blocked_known: bool) -> list[tuple[str, Ns]]:
+def _counters(ledger: Ledger, is_blocked_known: bool) -> list[tuple[str, Ns]]:
     """Return each step's times by name; what the capture does not show is left out."""
-    ledger = facts.ledger
     idle = [(f"device idle: {CAUSE_NAMES.get(cause, 'host')}", ns) for cause, ns in sorted(ledger.causes.items())]
-    copies = ledger.copy_alone_ns if facts.capture.times_copies else None
-    known = [("device busy", ledger.device_busy_ns), ("device busy: copies alone", copies)]
+    known = [("device busy", ledger.device_busy_ns), ("device busy: copies alone", ledger.copy_alone_ns)]
     blocked = [("host blocked", ledger.host_blocked_ns)] if is_blocked_known else []
     return [*((name, ns) for name, ns in known if ns is not None), *idle, *blocked]
 

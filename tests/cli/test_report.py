@@ -220,3 +220,9 @@ def test_a_run_without_a_blocking_call_does_not_know_how_long_it_was_blocked(run
         for row in csv.DictReader(file):
             assert ["", "", ""] == [row[name] for name in ("host_blocked_ns", "harmful_wait_ns", "harmless_wait_ns")]
     assert b"host blocked" not in (tmp_path / "x.perfetto-trace").read_bytes()
+
+
+def test_a_run_read_as_a_capture_does_not_know_its_copies_time(run_cli):
+    """Without a tracer they have no device interval: null, and not 0."""
+    assert json.loads(run_cli("analyze", str(RUN), "--json").stdout)["copy_alone_ns"] is None
+    assert 0 < json.loads(run_cli("analyze", str(CAPTURE), "--json").stdout)["copy_alone_ns"]
