@@ -494,7 +494,7 @@ def test_a_fault_that_finds_nothing_to_do_is_no_clean_bill(run_cli):
     assert not done.stdout
 
 
-def _saved(run_cli, *arguments):
+def _of_two_kernels(run_cli, *arguments):
     """Return the result of a saved run of 2 kernels on the simulator, and its folder."""
     before = set(Path("runs").glob("*"))
     options = ("--kernels", "2", "--steps", "8", "--warmup", "2", "--backend", "sim")
@@ -504,9 +504,9 @@ def _saved(run_cli, *arguments):
 
 def test_a_run_takes_the_kernels_of_another_and_says_so(run_cli, monkeypatch):
     """In another mode, with other steps: what is given is not calibrated, and is saved for the next."""
-    _, first = _saved(run_cli)
+    _, first = _of_two_kernels(run_cli)
     monkeypatch.setattr("fdprof.session.calibrate", None)
-    done, second = _saved(run_cli, "--mode", "sync", "--steps", "6", "--work-of", str(first))
+    done, second = _of_two_kernels(run_cli, "--mode", "sync", "--steps", "6", "--work-of", str(first))
     assert 0 == done.exit_code, done.stderr
     assert "the kernels run as long as those of the run that --work-of names" in done.stdout
     documents = [json.loads((folder / "run.json").read_text()) for folder in (first, second)]
@@ -517,16 +517,16 @@ def test_a_run_takes_the_kernels_of_another_and_says_so(run_cli, monkeypatch):
 
 def test_kernels_of_another_loop_are_refused_with_what_differs(run_cli):
     """Exit 2 and nothing saved; a folder that is no run is exit 4."""
-    _, first = _saved(run_cli)
+    _, first = _of_two_kernels(run_cli)
     for options, words in (
         (("--kernels", "4"), "its kernels is 2, here it is 4"),
         (("--device-us", "500"), "its device_us is 1000.0, here it is 500.0"),
         (("--launch", "graph"), "its launch is 'kernels', here it is 'graph'"),
     ):
-        done, saved = _saved(run_cli, *options, "--work-of", str(first))
+        done, saved = _of_two_kernels(run_cli, *options, "--work-of", str(first))
         assert (2, None) == (done.exit_code, saved)
         assert words in done.stderr and "leave --work-of out to calibrate" in done.stderr
-    done, saved = _saved(run_cli, "--work-of", "runs")
+    done, saved = _of_two_kernels(run_cli, "--work-of", "runs")
     assert (4, None) == (done.exit_code, saved)
 
 
