@@ -106,9 +106,8 @@ def check_output(output: Path | None, force: bool, inputs: Sequence[Path] = ()) 
     Or when it is one of the inputs, or lies in one: --force replaces outputs.
     """
     if output is not None:
-        if not output.exists() or output.is_file():
-            _report_for(output)
         check_place(output, "-o", force)
+        _report_for(output)
         place = output.resolve()
         for path in inputs:
             read = path.resolve()

@@ -150,7 +150,7 @@ def test_ctrl_c_keeps_the_finished_blocks(run_cli, monkeypatch):
     monkeypatch.setattr(Session, "block", interrupted)
     done = run_cli("run", "stop_flag", "--blocks", "5", *SMALL)
     assert 130 == done.exit_code
-    assert "interrupted: 2 finished blocks are shown" in done.stdout
+    assert "interrupted: 2 finished blocks shown" in done.stdout
     folder = done.stderr.strip().splitlines()[-1].removeprefix("saved ")
     assert ["block-000", "block-001"] == sorted(path.name for path in Path(folder).glob("block-*"))
 
