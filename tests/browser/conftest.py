@@ -108,7 +108,7 @@ class Page:
         return [address for address in asked if address != self._driver.current_url.split("#")[0]]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # and no longer: other tests look at which children this process has
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     """A browser; the tests are skipped where Chromium, its driver or selenium is missing."""
     pytest.importorskip("jinja2", reason="jinja2 is not installed")
