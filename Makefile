@@ -5,7 +5,7 @@ BIN := .venv/bin
 FUZZ_SECONDS ?= 60
 FUZZED := sqlite parquet kineto kineto_gzip paddle run tables
 
-.PHONY: demo test lint types unit browser bench fuzz clean
+.PHONY: demo test lint types unit unit-modules unit-others browser bench fuzz clean
 
 demo: .venv/demo
 	$(BIN)/fdprof compare sync async
@@ -22,8 +22,15 @@ types: .venv/test
 	for entry in fdprof/* ops scenarios reports; do ln -s ../../../$$entry build/mypy/fdprof/; done
 	$(BIN)/mypy build/mypy/fdprof
 
+# In two processes: alone they take a quarter of an hour.
 unit: .venv/test browser
-	$(BIN)/python -m pytest
+	+$(MAKE) --no-print-directory -j2 --output-sync=target unit-modules unit-others
+
+unit-modules: .venv/test
+	$(BIN)/python -m pytest tests/unit
+
+unit-others: .venv/test browser
+	$(BIN)/python -m pytest --ignore=tests/unit
 
 # The tests of the HTML report drive a real Chromium; without one they are skipped, and say so.
 browser:

@@ -263,7 +263,7 @@ def a_capture(
     for what, start, end, call, stream, number in work:
         first, *rest = what.split()
         side = next((side for side in seen.HostSide if side.name.lower() in rest), seen.HostSide.UNKNOWN)
-        size_bytes = next((int(word) for word in rest if word.isdigit()), seen.NONE)
+        size_bytes = next((int(word) for word in rest if word.isdecimal()), seen.NONE)
         kind, direction = _WORK[first]
         issued = row_of[seen.NONE if call is None else call]
         device.append(

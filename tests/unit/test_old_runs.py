@@ -98,14 +98,16 @@ def test_a_comparison_of_old_reports_the_ratio_that_it_reported_then(run_cli, na
 def test_a_capture_of_old_is_analyzed_as_it_was_then(run_cli, monkeypatch):
     """By its record, with the inflation that was measured.
 
-    Its copies name no stream, which is null and was -1; and a number that stood beside the word `certainty` is gone.
+    Its copies name no stream and have no device interval, which is null and was -1 and 0; and a number that stood beside
+    the word `certainty` is gone.
     """
     monkeypatch.chdir(OLD / "capture-1")
     new = reported(run_cli, "analyze", "saved")
     assert {"ratio": 1.05, "interval": [1.02, 1.08], "how": "measured in 6 rounds"} == new["inflation"]
     found = differences("capture-1", new, *WORDS, "/file")
     gone = {(place.split("/")[-1], value) for place, _, value in found}
-    assert {("evidence", "no such key"), ("stream", None), ("is_default_stream", None)} == gone
+    unknown = {("stream", None), ("is_default_stream", None), ("copy_alone_ns", None)}
+    assert {("evidence", "no such key"), *unknown} == gone
     old = then("capture-1")
     assert old["ledger"] == new["ledger"] and old["idle_by_cause_ns"] == new["idle_by_cause_ns"]
     as_report = reported(run_cli, "report", "saved")
