@@ -98,8 +98,8 @@ def test_a_comparison_of_old_reports_the_ratio_that_it_reported_then(run_cli, na
 def test_a_capture_of_old_is_analyzed_as_it_was_then(run_cli, monkeypatch):
     """By its record, with the inflation that was measured.
 
-    Its copies name no stream and have no device interval, which is null and was -1 and 0; and a number that stood beside
-    the word `certainty` is gone.
+    Its copies name no stream and have no device interval, which is null and was -1 and 0; and a number that stood
+    beside the word `certainty` is gone.
     """
     monkeypatch.chdir(OLD / "capture-1")
     new = reported(run_cli, "analyze", "saved")
