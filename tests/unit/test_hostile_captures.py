@@ -298,7 +298,7 @@ def test_a_report_of_nsys_needs_nsys(tmp_path, monkeypatch, hostile):
     assert "nsys export" in caught.value.hint
 
 
-@pytest.mark.parametrize("does", ["exit 3", "exit 0", "printf '\\377\\376' >&2; exit 1", 'printf x > "$5"'])
+@pytest.mark.parametrize("does", ["exit 3", "exit 0", "printf '\\377\\376' >&2; exit 1", 'printf x > "$7"'])
 def test_an_nsys_that_fails_is_reported_as_the_file_s_problem(tmp_path, monkeypatch, refused, does):
     """It fails, writes nothing, says something that is no UTF-8, or writes what is no export."""
     tool = tmp_path / "nsys"
