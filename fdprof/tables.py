@@ -176,8 +176,6 @@ def ledger_table(result: RunResult | CaptureResult | Side, side: str | None = No
         times = result.times
         values |= {name: times.counted(name) for name in _OF_RUNS}
         values["block"] = times.counted("block")
-        if not result.knows_blocked:
-            values |= {"harmful_wait_ns": None, "harmless_wait_ns": None}
     return _frame(LEDGER, {**values, **_names(rows, side, _label(result))}, rows)
 
 

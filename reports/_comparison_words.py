@@ -8,6 +8,7 @@ from fdprof.reports.protocol import ComparisonResult
 from fdprof import units
 from fdprof.analysis.results import RunResult
 from fdprof.comparison import STATISTICS, Comparison, Estimate, Judgement, Mismatch, Moved, Spread, Verdict, WaitChange
+from fdprof.model import Run
 
 _PARTS_SHOWN = 10
 _BUSY = "busy:"
@@ -35,24 +36,40 @@ def column_labels(result: ComparisonResult) -> tuple[str, str]:
 
 def subject_lines(result: ComparisonResult) -> list[str]:
     """Return what was compared: the one loop of two runs of a call, or each side by itself."""
-    comparison = result.comparison
-    runs = [entry.run if isinstance(entry, RunResult) else None for entry in (result.baseline, result.candidate)]
-    is_one_loop = runs[0] is not None and runs[1] is not None and runs[0].call == runs[1].call != ""
-    found = run_subject(runs[0]) if is_one_loop and runs[0] is not None else []
-    sides = comparison.baseline, comparison.candidate
-    for name, side, run in zip(("baseline", "candidate"), sides, runs, strict=True):
+    shared = shared_loop(result)
+    found = [] if shared is None else run_subject(shared)
+    for (name, line), entry in zip(side_lines(result, _full_labels(result)), result.entries, strict=True):
+        found.append(f"{name}: {line}")
+        if isinstance(entry, RunResult) and shared is None:
+            found += run_subject(entry.run)
+    return found
+
+
+def _full_labels(result: ComparisonResult) -> tuple[str, str]:
+    return result.comparison.baseline.label, result.comparison.candidate.label
+
+
+def shared_loop(result: ComparisonResult) -> Run | None:
+    """Return the run of the baseline where both sides are of one call, so that it says what loop both ran."""
+    runs = [entry.run for entry in result.entries if isinstance(entry, RunResult)]
+    return runs[0] if len(runs) == 2 and runs[0].call == runs[1].call != "" else None
+
+
+def side_lines(result: ComparisonResult, labels: tuple[str, str]) -> list[tuple[str, str]]:
+    """Return 'baseline' and 'candidate', each with its label, where its times come from, and how many there are."""
+    found = []
+    sides = result.comparison.baseline, result.comparison.candidate
+    for name, side, label in zip(("baseline", "candidate"), sides, labels, strict=True):
         tool = f", {side.fields['tracer']}" if side.is_capture else ""
         steps = f"{units.counted(len(side.steps_ns), 'step')} in {units.counted(len(side.windows_ns), 'block')}"
-        found.append(f"{name}: {units.shown(side.label)} ({units.shown(side.source + tool)}), {steps}")
-        if run is not None and not is_one_loop:
-            found += run_subject(run)
+        found.append((name, f"{units.shown(label)} ({units.shown(side.source + tool)}), {steps}"))
     return found
 
 
 def is_simulated(result: ComparisonResult) -> bool:
     """Return whether a side's times come from a model."""
-    entries = result.baseline, result.candidate
-    return any(isinstance(entry, RunResult) and entry.run.is_simulated for entry in entries)
+    sides = result.comparison.baseline, result.comparison.candidate  # a baseline file has no run, but its environment
+    return any(side.fields.get("profile") is not None for side in sides)
 
 
 def sentences(result: ComparisonResult) -> list[str]:

@@ -59,14 +59,18 @@ def has_p99(count: int) -> bool:
     return count >= MIN_P99_STEPS
 
 
+def loop_line(run: Run) -> str:
+    """Return the work of the loop, and the limit that follows from it."""
+    return (
+        f"{run.params['sequences']} sequences; device work {units.us(run.device_work_ns)} µs, "
+        f"{run.params['kernels']} kernels, host work {units.us(run.host_work_ns)} µs; limit: the longer, "
+        f"{units.us(run.limit_ns)} µs"
+    )
+
+
 def run_subject(run: Run) -> list[str]:
     """Return what was run, and on what."""
-    params = run.params
-    lines = [
-        f"{run.scenario} on {run.backend}: {run.environment.gpu or 'unknown GPU'}",
-        f"{params['sequences']} sequences; device work {units.us(run.device_work_ns)} µs, {params['kernels']} kernels, "
-        f"host work {units.us(run.host_work_ns)} µs; limit: the longer, {units.us(run.limit_ns)} µs",
-    ]
+    lines = [f"{run.scenario} on {run.backend}: {run.environment.gpu or 'unknown GPU'}", loop_line(run)]
     return lines if run.fault is None else [*lines, f"note: wrong on purpose: fault {run.fault}"]
 
 

@@ -41,8 +41,7 @@ class PerfettoReport:
         for (side, facts), timeline in zip(known, timelines, strict=True):
             process = trace.process(side.name, _description(side.result, zero))
             if facts is not None and timeline is not None:
-                knows = side.result.knows_blocked if isinstance(side.result, RunResult) else True
-                add_steps(trace, process, facts, timeline, side.result.findings, zero, knows)
+                add_steps(trace, process, facts, timeline, side.result.findings, zero)
         return trace.take()
 
 

@@ -19,6 +19,11 @@ class ComparisonResult:
     candidate: RunResult | CaptureResult | None
 
     @property
+    def entries(self) -> tuple[RunResult | CaptureResult | None, RunResult | CaptureResult | None]:
+        """The results of both sides, the baseline's first."""
+        return self.baseline, self.candidate
+
+    @property
     def labels(self) -> tuple[str, str]:
         """The names of the sides: of captures the file's, and where both are called alike, which is which."""
         full = self.comparison.baseline.label, self.comparison.candidate.label

@@ -67,7 +67,7 @@ class Facts:
     @cached_property
     def host_work_ns(self) -> float:
         """The host's time a step outside blocking calls."""
-        return float((self.ledger.window_ns - self.ledger.host_blocked_ns).mean())
+        return float((self.ledger.window_ns - self.ledger.blocked_ns).mean())
 
     @cached_property
     def unseen_wait_ns(self) -> float:

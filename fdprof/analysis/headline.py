@@ -85,7 +85,7 @@ def _idle(facts: Facts) -> float:
 def _where(facts: Facts) -> str:
     harmful = facts.ledger.harmful_wait_ns
     harmful_ns = 0.0 if harmful is None else float(harmful.mean())
-    blocked = float(facts.ledger.host_blocked_ns.mean())
+    blocked = float(facts.ledger.blocked_ns.mean())
     causes = [(cause, float(ns.mean())) for cause, ns in facts.ledger.causes.items() if cause != BLOCKED]
     causes = sorted((entry for entry in causes if entry[1] >= _SHOWN * _idle(facts)), key=lambda entry: -entry[1])
     rest = [f"{us(ns)} µs {_WORDS_OF_CAUSES[cause]}" for cause, ns in causes]
@@ -106,7 +106,7 @@ def _listed(entries: list[str]) -> str:
 def _cannot_say(facts: Facts, findings: tuple[Finding, ...]) -> tuple[str, str, str]:
     doubts = (FindingCode.NO_DEVICE_ROWS, FindingCode.CAPTURE_CUT, FindingCode.STEPS_INFERRED)
     doubt = next((finding for finding in findings if finding.code in doubts), None)
-    blocked = float(facts.ledger.host_blocked_ns.mean())
+    blocked = float(facts.ledger.blocked_ns.mean())
     calls = round(facts.stalls.calls_per_step * len(facts.steps))
     return (
         "This capture cannot say what transfers cost a step"

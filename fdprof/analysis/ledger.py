@@ -28,7 +28,8 @@ class Ledger:
     compute_ns: Ns | None  # of it in which more than copies run
     copy_alone_ns: Ns | None  # the rest of device busy; None where copies have no device rows
     device_idle_ns: Ns | None
-    host_blocked_ns: Ns  # union of blocking calls of the step's thread
+    blocked_ns: Ns  # union of the calls of the step's thread that are known to block
+    knows_blocked: bool  # without a tracer and without such a call a launch may wait unseen
     harmful_wait_ns: Ns | None  # idle with the cause `blocked`
     harmless_wait_ns: Ns | None
     causes: dict[int, Ns]  # idle by cause, host code of all ranges together
@@ -38,6 +39,11 @@ class Ledger:
 
     def __len__(self) -> int:
         return len(self.step)
+
+    @property
+    def host_blocked_ns(self) -> Ns | None:
+        """How long the host was blocked; None where that is not known."""
+        return self.blocked_ns if self.knows_blocked else None
 
     @property
     def residual_ns(self) -> Ns | None:
@@ -106,9 +112,11 @@ def ledger_of(capture: Capture, steps: Steps, device: int | None, calls: Calls |
     starts, ends = steps.starts_ns, steps.ends_ns
     waits = calls.waits_of_thread(steps.thread)
     blocked = covered(calls.start_ns[waits], calls.end_ns[waits], starts, ends)
+    knows_blocked = capture.times_copies or len(waits) > 0
     window = ends - starts
     if device is None:
-        return Ledger(steps.numbers, starts, window, None, None, None, None, blocked, None, None, {}, None, None, None)
+        known = (steps.numbers, starts, window, None, None, None, None, blocked, knows_blocked)
+        return Ledger(*known, None, None, {}, None, None, None)
     rows = np.flatnonzero(capture.device["device"] == device)
     work = {name: capture.device[name][rows] for name in ("kind", "start_ns", "end_ns")}
     busy = covered(work["start_ns"], work["end_ns"], starts, ends)
@@ -126,9 +134,10 @@ def ledger_of(capture: Capture, steps: Steps, device: int | None, calls: Calls |
         compute_ns=compute,
         copy_alone_ns=busy - compute if capture.times_copies else None,
         device_idle_ns=window - busy,
-        host_blocked_ns=blocked,
-        harmful_wait_ns=harmful,
-        harmless_wait_ns=blocked - harmful,
+        blocked_ns=blocked,
+        knows_blocked=knows_blocked,
+        harmful_wait_ns=harmful if knows_blocked else None,
+        harmless_wait_ns=blocked - harmful if knows_blocked else None,
         causes=by_cause,
         run_ahead=run_ahead,
         launch_lead_ns=lead,

@@ -17,7 +17,7 @@ class WorstStep:
     step: int
     window_ns: int
     device_idle_ns: int | None
-    host_blocked_ns: int
+    host_blocked_ns: int | None
     largest_cause: str | None
     largest_cause_ns: int | None
 
@@ -28,14 +28,14 @@ def longest_steps(ledger: Ledger) -> tuple[WorstStep, ...]:
     for position in np.argsort(-ledger.window_ns, kind="stable")[:_LONGEST].tolist():
         causes = ledger.causes_of(position)
         largest = max(causes, key=causes.__getitem__) if causes else None
-        idle = ledger.device_idle_ns
+        idle, blocked = ledger.device_idle_ns, ledger.host_blocked_ns
         found.append(
             WorstStep(
                 position=position,
                 step=int(ledger.step[position]),
                 window_ns=int(ledger.window_ns[position]),
                 device_idle_ns=None if idle is None else int(idle[position]),
-                host_blocked_ns=int(ledger.host_blocked_ns[position]),
+                host_blocked_ns=None if blocked is None else int(blocked[position]),
                 largest_cause=largest,
                 largest_cause_ns=None if largest is None else causes[largest],
             )

@@ -99,11 +99,6 @@ class RunResult:
         )
 
     @property
-    def knows_blocked(self) -> bool:
-        """Whether the run makes a call of which it is known that it blocks; without one a launch may, unseen."""
-        return self.times.host_blocked_ns is not None
-
-    @property
     def is_right(self) -> bool:
         return all(block.tokens.is_right for block in self.run.blocks)
 
@@ -118,10 +113,8 @@ def result_of(run: Run) -> RunResult:
     is_right = all(block.tokens.is_right for block in run.blocks)
     findings = _findings(facts, fence, is_right)
     for name in LEDGER_ONLY:
-        if facts is None or times.host_blocked_ns is None:
-            summaries[name] = NOTHING
-        else:
-            summaries[name] = summarize(getattr(facts.ledger, name), counted_steps)
+        column = None if facts is None else getattr(facts.ledger, name)
+        summaries[name] = NOTHING if column is None else summarize(column, counted_steps)
     checks = [block.tokens for block in run.blocks]
     mean = summaries["window_ns"].mean
     return RunResult(

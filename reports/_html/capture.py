@@ -31,9 +31,8 @@ def part_of_capture(result: CaptureResult, part: str, most_spans: int) -> Part:
     """Return the part of a capture's analysis."""
     facts = result.facts
     bars = bars_of([("", parts_of_result(result))])
-    worst = [entry.position for entry in result.worst]
-    data = side_data("", facts, result.findings, worst, most_spans, source_of(result.path, [result.first]))
-    longest = longest_table("longest steps, µs", facts.ledger, worst, None, part, 0)
+    data = side_data("", facts, result, most_spans, source_of(result.path, [result.first]))
+    longest = longest_table("longest steps, µs", result.worst, None, part, 0)
     return Part(
         id=part,
         title=units.shown(result.path),

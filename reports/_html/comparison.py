@@ -61,22 +61,21 @@ def part_of_comparison(result: ComparisonResult, part: str, most_spans: int) -> 
 def _data(result: ComparisonResult, at: int, label: str, most_spans: int) -> Json:
     """Return a side's data; of a baseline file its step times, which are all that it holds."""
     side = (result.comparison.baseline, result.comparison.candidate)[at]
-    entry = (result.baseline, result.candidate)[at]
+    entry = result.entries[at]
     if isinstance(entry, RunResult):
         made = run_part.run_data(entry, label, most_spans, side.left_out)
         return times_only(label, side.steps_ns) if made is None else made
     if entry is None:
         return times_only(label, side.steps_ns)
-    worst = [step.position for step in entry.worst]
-    return side_data(label, entry.facts, entry.findings, worst, most_spans, source_of(entry.path, [entry.first]))
+    return side_data(label, entry.facts, entry, most_spans, source_of(entry.path, [entry.first]))
 
 
 def _badges(result: ComparisonResult) -> tuple[Badge, ...]:
     verdict = result.comparison.verdict
-    runs = [entry.run for entry in (result.baseline, result.candidate) if isinstance(entry, RunResult)]
+    runs = [entry.run for entry in result.entries if isinstance(entry, RunResult)]
     return (
         Badge("wrong tokens", "bad") if verdict is None else Badge(verdict.value, _VERDICTS[verdict]),
-        *([SIMULATED] if any(run.is_simulated for run in runs) else []),
+        *([SIMULATED] if words.is_simulated(result) else []),
         *([INTERRUPTED] if any(run.interrupted for run in runs) else []),
     )
 
@@ -96,20 +95,12 @@ def _judged(comparison: Comparison) -> tuple[tuple[str, str], ...]:
 
 def _subject(result: ComparisonResult, labels: tuple[str, str]) -> tuple[tuple[str, str], ...]:
     """Return what was compared: each side, and the loop once where one call ran both."""
-    comparison = result.comparison
-    found: list[tuple[str, str]] = []
-    for name, side, label in zip(
-        ("baseline", "candidate"), (comparison.baseline, comparison.candidate), labels, strict=True
-    ):
-        tool = f", {side.fields['tracer']}" if side.is_capture else ""
-        steps = f"{units.counted(len(side.steps_ns), 'step')} in {units.counted(len(side.windows_ns), 'block')}"
-        found.append((name, units.shown(f"{label} ({side.source}{tool}), {steps}")))
-    entries = [entry for entry in (result.baseline, result.candidate) if entry is not None]
-    runs = [entry.run for entry in entries if isinstance(entry, RunResult)]
-    if len(runs) == 2 and runs[0].call == runs[1].call != "":
+    found = words.side_lines(result, labels)
+    shared = words.shared_loop(result)
+    if shared is not None:
         left_out = {"mode", "run", "steps"}
-        return (*found, *(fact for fact in run_part.run_subject(runs[0]) if fact[0] not in left_out))
-    for entry, label in zip((result.baseline, result.candidate), labels, strict=True):
+        return (*found, *(fact for fact in run_part.run_subject(shared) if fact[0] not in left_out))
+    for entry, label in zip(result.entries, labels, strict=True):
         if isinstance(entry, RunResult):
             found += [(f"{label}: {term}", text) for term, text in run_part.run_subject(entry.run)]
         elif entry is not None:
@@ -141,16 +132,11 @@ def _tokens(result: ComparisonResult) -> Table | None:
 
 
 def _longest(result: ComparisonResult, at: int, label: str, part: str) -> Table | None:
-    entry = (result.baseline, result.candidate)[at]
+    entry = result.entries[at]
     if entry is None or entry.facts is None or len(entry.facts.steps) < 2:
         return None
-    if isinstance(entry, RunResult):
-        blocks, knows_blocked = run_part.counted_blocks(entry), entry.knows_blocked
-    else:
-        blocks, knows_blocked = None, True
-    worst = [step.position for step in entry.worst]
-    caption = f"longest steps of {label}, µs"
-    return longest_table(caption, entry.facts.ledger, worst, blocks, part, at, knows_blocked)
+    blocks = run_part.counted_blocks(entry) if isinstance(entry, RunResult) else None
+    return longest_table(f"longest steps of {label}, µs", entry.worst, blocks, part, at)
 
 
 def _bridge(comparison: Comparison, labels: tuple[str, str]) -> Waterfall | None:
@@ -162,7 +148,7 @@ def _bridge(comparison: Comparison, labels: tuple[str, str]) -> Waterfall | None
 
 
 def _side(result: ComparisonResult, at: int, label: str, part: str) -> Side | None:
-    entry = (result.baseline, result.candidate)[at]
+    entry = result.entries[at]
     if entry is None:
         return None
     if isinstance(entry, RunResult):

@@ -18,13 +18,14 @@ from fdprof.reports._html.words import (
 )
 from fdprof.reports._parts import parts_of_result
 from fdprof.reports._run_text import fence_line, hazard_lines, tokens_line, wrong_line
-from fdprof.reports._text import HEADINGS, LEDGER_HEADINGS
+from fdprof.reports._text import HEADINGS, LEDGER_HEADINGS, loop_line
 
 from fdprof import units
 from fdprof.analysis.results import RunResult
 from fdprof.analysis.run_times import COUNTED
 from fdprof.model import IntColumn, Run
 
+_NO_TRACER = "a run has no tracer: copies have no device interval, so the device's time in them counts as idle"
 NO_STEPS = "no counted step ran, so there are no times to show"
 
 
@@ -33,7 +34,6 @@ def part_of_run(result: RunResult, part: str, most_spans: int) -> Part:
     run, facts = result.run, result.facts
     data = run_data(result, "", most_spans)
     blocks = counted_blocks(result)
-    worst = longest_steps(result)
     return Part(
         id=part,
         title=f"{units.shown(run.scenario)} in mode {units.shown(run.mode)} on {units.shown(run.backend)}",
@@ -41,12 +41,12 @@ def part_of_run(result: RunResult, part: str, most_spans: int) -> Part:
         sentences=_sentences(result),
         facts=run_subject(run),
         notes=(*(units.shown(limit) for limit in result.limits), *(() if facts else (NO_STEPS,))),
-        bars=bars_of([("", parts_of_result(result))], bars_notes(run)),
+        bars=bars_of([("", parts_of_result(result))], (_NO_TRACER,)),
         numbers=run_numbers(result, part, 0) if facts else (),
         lines=_lines(result),
         longest=()
         if facts is None or len(facts.steps) < 2
-        else (longest_table("longest steps, µs", facts.ledger, worst, blocks, part, 0, result.knows_blocked),),
+        else (longest_table("longest steps, µs", result.worst, blocks, part, 0),),
         sides=(run_side(result, "", part, 0),),
         has_timeline=data is not None and data["timeline"] is not None,
         data={} if data is None else {"sides": [data]},
@@ -71,19 +71,13 @@ def run_data(result: RunResult, label: str, most_spans: int, left_out: int = 0) 
     # As a capture, a run has all of its counted steps, those left out as warm-up by a comparison too.
     first = [left_out * (at + 1) + sum(per_block[:at]) for at in range(len(per_block))]
     source = source_of("RUN", first)  # a run does not know its folder: the reader does
-    worst, knows_blocked = longest_steps(result), result.knows_blocked
-    return side_data(label, facts, result.findings, worst, most_spans, source, blocks, knows_blocked)
+    return side_data(label, facts, result, most_spans, source, blocks)
 
 
 def counted_blocks(result: RunResult) -> IntColumn | None:
     """Return the block of each counted step; None where there is one block."""
     column = result.times.block[result.times.part == COUNTED].astype(np.int64)
     return blocks_of(column)
-
-
-def longest_steps(result: RunResult) -> list[int]:
-    """Return the positions of the longest counted steps, the longest first."""
-    return [step.position for step in result.worst]
 
 
 def run_badges(result: RunResult) -> tuple[Badge, ...]:
@@ -98,27 +92,18 @@ def run_badges(result: RunResult) -> tuple[Badge, ...]:
 
 def run_subject(run: Run) -> tuple[tuple[str, str], ...]:
     """Return what was run, on what: term and text."""
-    params = run.params
-    loop = (
-        f"{params['sequences']} sequences; device work {units.us(run.device_work_ns)} µs, {params['kernels']} kernels, "
-        f"host work {units.us(run.host_work_ns)} µs; limit: the longer, {units.us(run.limit_ns)} µs"
-    )
     simulated = f"simulated: no GPU took part; the device's profile is {units.shown(run.environment.profile or '')}"
     finished = f"; interrupted: {units.counted(len(run.blocks), 'finished block')} shown" if run.interrupted else ""
     return (
         ("scenario", units.shown(run.scenario)),
         ("mode", units.shown(run.mode)),
         ("backend", units.shown(run.backend) + (f" ({simulated})" if run.is_simulated else "")),
-        ("loop", units.shown(loop)),
+        ("loop", units.shown(loop_line(run))),
         ("steps", f"{run.counted_steps:,} counted in {units.counted(len(run.blocks), 'block')}{finished}"),
         *([("fault", f"wrong on purpose: fault {units.shown(run.fault)}")] if run.fault is not None else []),
         ("run", f"{units.shown(run.id)}, {units.shown(run.created)}"),
         *environment_facts(run.environment),
     )
-
-
-def bars_notes(run: Run) -> tuple[str, ...]:
-    return ("a run has no tracer: copies have no device interval, so the device's time in them counts as idle",)
 
 
 def run_numbers(result: RunResult, part: str, side: int) -> tuple[Table, ...]:

@@ -11,7 +11,9 @@ import numpy.typing as npt
 from fdprof.reports._html.view import Json
 
 from fdprof import units
+from fdprof.analysis.capture_result import CaptureResult
 from fdprof.analysis.facts import Facts
+from fdprof.analysis.results import RunResult
 from fdprof.analysis.timeline import LaneKind, Timeline, steps_to_draw, timeline_of
 from fdprof.capture import NONE
 from fdprof.finding import Finding
@@ -24,33 +26,35 @@ _MOST_CHARACTERS = 1_500_000
 def side_data(
     label: str,
     facts: Facts,
-    findings: Sequence[Finding],
-    worst: Sequence[int],
+    result: RunResult | CaptureResult,
     most_spans: int,
-    source: Json | None,
+    source: Json,
     blocks: IntColumn | None = None,
-    is_blocked_known: bool = True,
 ) -> Json:
-    """Return one side's data: its steps' times, and the timeline of those that are drawn.
+    """Return the data of a result with these facts: its steps' times, and the timeline of those that are drawn.
 
-    `worst` are positions of the longest steps, `source` says by which command other steps are drawn, `blocks` is the
-    block of each step where there are several.  A run without any blocking call does not know how long it was blocked.
+    `source` says by which command other steps are drawn, `blocks` is the block of each step where there are several.
     """
     ledger = facts.ledger
+    worst = [step.position for step in result.worst]
     return {
         "label": units.shown(label),
         "steps": {
             "number": ledger.step.tolist(),
             "block": None if blocks is None else blocks.tolist(),
             "window_ns": ledger.window_ns.tolist(),
-            "idle_ns": None if ledger.device_idle_ns is None else ledger.device_idle_ns.tolist(),
-            "blocked_ns": ledger.host_blocked_ns.tolist() if is_blocked_known else None,
+            "idle_ns": _or_null(ledger.device_idle_ns),
+            "blocked_ns": _or_null(ledger.host_blocked_ns),
         },
-        "worst": list(worst),
-        "shown_first": _shown_first(findings),
+        "worst": worst,
+        "shown_first": _shown_first(result.findings),
         "source": source,
-        "timeline": timeline_data(facts, findings, worst, most_spans),
+        "timeline": timeline_data(facts, result.findings, worst, most_spans),
     }
+
+
+def _or_null(column: IntColumn | None) -> list[int] | None:
+    return None if column is None else column.tolist()
 
 
 def times_only(label: str, windows_ns: IntColumn) -> Json:

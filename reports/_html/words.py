@@ -7,7 +7,7 @@ from fdprof.reports._text import AT_STEP, P99_NOTE, STATISTICS, Row, has_p99, st
 
 from fdprof import units
 from fdprof.analysis.facts import Facts
-from fdprof.analysis.ledger import Ledger
+from fdprof.analysis.longest import WorstStep
 from fdprof.finding import Finding
 from fdprof.model import Environment, IntColumn, Summary
 
@@ -54,29 +54,19 @@ def blocks_of(blocks: IntColumn) -> IntColumn | None:
     return blocks if len(blocks) and int(blocks[0]) != int(blocks[-1]) else None
 
 
-def longest_table(
-    caption: str,
-    ledger: Ledger,
-    worst: Sequence[int],
-    blocks: IntColumn | None,
-    part: str,
-    side: int,
-    is_blocked_known: bool = True,
-) -> Table:
+def longest_table(caption: str, worst: Sequence[WorstStep], blocks: IntColumn | None, part: str, side: int) -> Table:
     """Return the longest steps, each a link to where it is drawn."""
     rows: list[tuple[Cell, ...]] = []
-    for at in worst:
-        causes = ledger.causes_of(at)
-        largest = max(causes, key=causes.__getitem__, default=None)
-        name = step_name(int(ledger.step[at]), None if blocks is None else int(blocks[at]))
+    for step in worst:
+        name = step_name(step.step, None if blocks is None else int(blocks[step.position]))
         rows.append(
             (
-                StepLink(name, part, side, at),
-                units.us(int(ledger.window_ns[at])),
-                units.us(int(ledger.host_blocked_ns[at]) if is_blocked_known else None),
-                units.us(None if ledger.device_idle_ns is None else int(ledger.device_idle_ns[at])),
-                units.NOT_OBSERVED if largest is None else units.us(causes[largest]),
-                "" if largest is None else units.shown(largest),
+                StepLink(name, part, side, step.position),
+                units.us(step.window_ns),
+                units.us(step.host_blocked_ns),
+                units.us(step.device_idle_ns),
+                units.us(step.largest_cause_ns),
+                units.shown(step.largest_cause or ""),
             )
         )
     head = ("step", "length", "host blocked", "device idle", "most of it", "by cause")

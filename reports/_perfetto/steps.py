@@ -62,13 +62,7 @@ def lead_ns(timeline: Timeline) -> int:
 
 
 def add_steps(
-    trace: Trace,
-    process: int,
-    facts: Facts,
-    timeline: Timeline,
-    findings: Sequence[Finding],
-    zero: int,
-    is_blocked_known: bool = True,
+    trace: Trace, process: int, facts: Facts, timeline: Timeline, findings: Sequence[Finding], zero: int
 ) -> None:
     """Add the tracks of all steps below `process`, so that the first one begins at `zero` ns."""
     slices = _slices_of(timeline)
@@ -81,7 +75,7 @@ def add_steps(
         if label == "steps" and any(finding.steps for finding in findings):
             parts.append(_of_findings(tracks.new("findings"), findings, timeline, slices.names))
     group = tracks.new("each step's time")
-    for number, (name, ns) in enumerate(_counters(facts.ledger, is_blocked_known)):
+    for number, (name, ns) in enumerate(_counters(facts.ledger)):
         parts.append(_of_counter(trace.track(group, name, number, counts_ns=True), ns, timeline))
     returns = _of_returns(parts, slices, timeline)
     trace.add(_in_order([*returns, *parts], slices, timeline, zero - int(timeline.starts_ns[0])))
@@ -198,12 +192,16 @@ def _notes(finding: Finding) -> dict[str, Value]:
     }
 
 
-def _counters(ledger: Ledger, is_blocked_known: bool) -> list[tuple[str, Ns]]:
+def _counters(ledger: Ledger) -> list[tuple[str, Ns]]:
     """Return each step's times by name; what the capture does not show is left out."""
     idle = [(f"device idle: {CAUSE_NAMES.get(cause, 'host')}", ns) for cause, ns in sorted(ledger.causes.items())]
-    known = [("device busy", ledger.device_busy_ns), ("device busy: copies alone", ledger.copy_alone_ns)]
-    blocked = [("host blocked", ledger.host_blocked_ns)] if is_blocked_known else []
-    return [*((name, ns) for name, ns in known if ns is not None), *idle, *blocked]
+    columns = [
+        ("device busy", ledger.device_busy_ns),
+        ("device busy: copies alone", ledger.copy_alone_ns),
+        *idle,
+        ("host blocked", ledger.host_blocked_ns),
+    ]
+    return [(name, ns) for name, ns in columns if ns is not None]
 
 
 def _of_counter(track: int, ns: Ns, timeline: Timeline) -> _Part:

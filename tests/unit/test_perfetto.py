@@ -16,7 +16,6 @@ from fdprof.reports.protocol import EVERY, Analyses, ComparisonResult
 
 from fdprof.analysis.capture_result import analyze
 from fdprof.analysis.inflation import OverheadResult
-from fdprof.analysis.results import RunResult
 from fdprof.analysis.steps import Choice
 from fdprof.analysis.timeline import MEANINGS, timeline_of
 from fdprof.capture import Evidence
@@ -510,8 +509,7 @@ def check(trace, group, result):
     numbers = {f"step {number}" for number in ledger.step.tolist()}
     assert numbers == {name for name, *_ in trace.on("steps", group)}
     # A run without a blocking call does not know how long it was blocked: no counter, and not one of zeros.
-    knows_blocked = not isinstance(result, RunResult) or result.knows_blocked
-    columns = {"host blocked": ledger.host_blocked_ns} if knows_blocked else {}
+    columns = {} if ledger.host_blocked_ns is None else {"host blocked": ledger.host_blocked_ns}
     if ledger.device_busy_ns is not None:
         columns |= {"device busy": ledger.device_busy_ns}
         if result.facts.capture.times_copies:

@@ -1,7 +1,12 @@
 # ruff: noqa: SIM300 - the expected value stands first
 """fdprof.analysis.results: what a run comes to."""
 
+import pytest
+
+from fdprof import plugins
+from fdprof.analysis.capture_result import analyze
 from fdprof.analysis.results import result_of
+from fdprof.analysis.steps import Choice
 from fdprof.model import CallKind, WrongValue
 
 
@@ -62,3 +67,22 @@ def test_a_run_has_the_sentences_of_a_capture_of_its_steps(cases):
 def test_wrong_values_have_no_sentences(cases):
     """Steps that skip a wait are no steps, so nothing follows from their times."""
     assert () == cases["run_wrong"].headline
+
+
+@pytest.mark.parametrize("mode", plugins.names("modes"))
+def test_a_run_and_its_ledger_know_alike_whether_the_host_was_blocked(cases, mode):
+    """`unfenced` has no call of which it is known that it blocks, so its launches may have waited unseen."""
+    result = result_of(cases.run(mode))
+    known = mode != "unfenced"
+    assert known == (result.times.host_blocked_ns is not None)
+    for name in ("host_blocked_ns", "harmful_wait_ns", "harmless_wait_ns"):
+        assert known == (getattr(result.facts.ledger, name) is not None)
+        assert known == (result.summaries[name].mean is not None)
+    assert all(known == (step.host_blocked_ns is not None) for step in result.worst)
+
+
+def test_a_tracer_that_sees_no_wait_has_seen_that_there_was_none(build):
+    """It sees every call: 0, and not unknown."""
+    capture = build.a_loop(3, 100, [("cudaLaunchKernel", 1, 3)], [("kernel", 5, 50, 0)])
+    ledger = analyze(capture, "a capture", Choice()).facts.ledger
+    assert [0, 0, 0] == ledger.host_blocked_ns.tolist() == ledger.harmful_wait_ns.tolist()

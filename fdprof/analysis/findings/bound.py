@@ -90,5 +90,5 @@ def _host(facts: Facts) -> Finding:
         + ", or move it beside the device's work; fencing the copies will not help",
         steps=facts.steps_of_calls(launches)
         if is_launching
-        else facts.steps_with_most(facts.ledger.window_ns - facts.ledger.host_blocked_ns),
+        else facts.steps_with_most(facts.ledger.window_ns - facts.ledger.blocked_ns),
     )
