@@ -201,6 +201,14 @@ def test_a_name_that_drives_a_terminal_is_escaped_in_what_is_said_of_it(run_cli)
     assert "\x1b" not in done.stderr
 
 
+def test_a_folder_that_drives_a_terminal_is_escaped_in_what_is_said_of_it(run_cli):
+    """Whatever is said on standard error, here where the run was saved."""
+    done = run_cli("run", "stop_flag", "--backend", "sim", "--steps", "5", "--runs", "a\x1b]0;b\x07")
+    assert 0 == done.exit_code
+    assert "saved a" in done.stderr
+    assert "\x1b" not in done.stderr
+
+
 def test_a_run_without_a_blocking_call_does_not_know_how_long_it_was_blocked(run_cli, tmp_path):
     """`unfenced` waits for nothing by a call; its launches may wait unseen.  Not observed is not 0, in any format."""
     done = run_cli(

@@ -170,3 +170,10 @@ def test_without_colour_there_is_no_escape_at_all():
 def test_what_drives_a_terminal_is_shown_as_its_code():
     """Escape sequences, marks of direction and ends of lines come from names in captures."""
     assert "\\x1b[31m \\u202e \\n" == Screen(80, False, False).clean("\x1b[31m \u202e \n")
+
+
+@pytest.mark.parametrize("given", ["100000", "2147483648", "9" * 40])
+def test_no_width_is_so_large_that_a_page_would_take_the_memory(given):
+    """A bar is as long as the page is wide."""
+    assert 1_000 == look_of(PIPE, {"COLUMNS": given})[0]
+    assert 1_000 == look_of(PIPE, {}, columns=int(given))[0]

@@ -6,15 +6,18 @@ import re
 from dataclasses import replace
 
 import pytest
+from fdprof.reports._comparison_words import bridge_rows
 from fdprof.reports._run_text import outcome_lines
-from fdprof.reports.protocol import Analyses
+from fdprof.reports.protocol import Analyses, ComparisonResult
 from fdprof.reports.terminal import REPORT, TerminalReport, terminal_report
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from fdprof.analysis.capture_result import analyze
+from fdprof.analysis.compare import compare
 from fdprof.analysis.steps import Choice
+from fdprof.comparison import Policy
 from fdprof.model import Summary
 
 NAMES = (
@@ -193,3 +196,17 @@ def test_no_label_of_a_side_breaks_a_comparison(cases, ours, theirs, width):
     assert all(cell_len(line) <= width for line in text.split("\n"))
     assert all(character.isprintable() or character == "\n" for character in text)
     assert {"1,209.8", "1,081.9", "-127.850"} <= set(text.split())
+
+
+def test_what_the_device_does_is_never_among_the_others_of_a_bridge(build):
+    """Of 14 parts that changed ten are shown; busy:compute changed least, and is most of the step all the same.
+
+    Baseline: 13 host parts of 100 to 1,300 ns and 50,000 ns compute in one step; candidate: 1 ns more of compute.
+    """
+    hosts = {f"host:r{number}": 100 * number for number in range(1, 14)}
+    ours = build.a_side([sum(hosts.values()) + 50_000], parts_ns={"busy:compute": 50_000, **hosts})
+    theirs = build.a_side([50_001], parts_ns={"busy:compute": 50_001, **dict.fromkeys(hosts, 0)})
+    rows = bridge_rows(ComparisonResult(compare(ours, theirs, Policy()), None, None))
+    assert ("busy:compute", "50.0", "50.0", "+0.001") in rows
+    # Shown are the ten largest changes, r4 to r13, and the compute; the others are r1, r2 and r3.
+    assert ("3 others", "0.6", "0.0", "-0.600") in rows
