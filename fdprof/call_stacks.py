@@ -39,11 +39,6 @@ class Frame:
     file: str
     line: int | None = None
 
-    @property
-    def is_python(self) -> bool:
-        """Whether it is a function of Python code."""
-        return self.line is not None
-
     def text(self) -> str:
         """Return the frame as a person reads it."""
         name = PurePath(self.file).name

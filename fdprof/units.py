@@ -1,7 +1,6 @@
 """The only formatting of times, bytes and ratios for people."""
 
 NS_PER_US = 1_000
-NS_PER_S = 1_000_000_000
 
 NOT_OBSERVED = "-"
 

@@ -5,15 +5,10 @@ from typing import TYPE_CHECKING
 
 from fdprof.reports.protocol import Analyses, ComparisonResult, Reportable
 
-from fdprof.analysis.capture_result import CaptureResult
 from fdprof.analysis.inflation import OverheadResult
-from fdprof.analysis.results import RunResult
 
 if TYPE_CHECKING:  # pandas takes half a second to load, which a command that writes no table must not wait for
     from fdprof.tables import Column, Frame
-
-HAVE_TRANSFERS: tuple[type, ...] = (RunResult, ComparisonResult, CaptureResult, Analyses)
-"""The kinds of result that have transfers."""
 
 
 def steps_of(result: Reportable) -> "tuple[Frame, Sequence[Column]]":
@@ -42,7 +37,7 @@ def transfers_of(result: Reportable) -> "tuple[Frame, Sequence[Column]]":
     if isinstance(result, Analyses):
         found = [transfer_table(entry) for entry in result.results]
     elif isinstance(result, ComparisonResult):
-        sides = (("baseline", result.baseline), ("candidate", result.candidate))
+        sides = zip(("baseline", "candidate"), result.entries, strict=True)
         found = [transfer_table(entry, side) for side, entry in sides if entry is not None]
     elif not isinstance(result, OverheadResult):
         found = [transfer_table(result)]

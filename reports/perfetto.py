@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from fdprof.reports._perfetto.steps import add_steps, lead_ns
 from fdprof.reports._perfetto.trace import Trace
-from fdprof.reports.protocol import Analyses, ComparisonResult, Reportable
+from fdprof.reports.protocol import HAVE_STEPS, Analyses, ComparisonResult, Reportable
 
 from fdprof.analysis.capture_result import CaptureResult
 from fdprof.analysis.inflation import OverheadResult
@@ -28,7 +28,7 @@ class PerfettoReport:
     """A run, a capture, several captures, or both sides of a comparison, each of them a group of tracks."""
 
     suffix = ".perfetto-trace"
-    renders = (RunResult, ComparisonResult, CaptureResult, Analyses)
+    renders = HAVE_STEPS
 
     def render(self, result: Reportable) -> bytes:
         """Return the trace.  EnvironmentMissing where the package perfetto is not installed."""

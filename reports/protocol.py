@@ -41,7 +41,9 @@ class Analyses:
 
 
 Reportable = RunResult | ComparisonResult | CaptureResult | Analyses | OverheadResult
-EVERY: tuple[type, ...] = (RunResult, ComparisonResult, CaptureResult, Analyses, OverheadResult)
+HAVE_STEPS: tuple[type, ...] = (RunResult, ComparisonResult, CaptureResult, Analyses)
+"""The kinds of result that have steps and transfers."""
+EVERY: tuple[type, ...] = (*HAVE_STEPS, OverheadResult)
 
 
 class Report(Protocol):
