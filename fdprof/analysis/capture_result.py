@@ -35,6 +35,7 @@ class CaptureResult:
     findings: tuple[Finding, ...]
     headline: tuple[str, str, str]
     limits: tuple[str, ...]
+    again: str | None = None  # the command that analyses it again, which takes --steps; None: it was not kept
 
 
 def analyze(

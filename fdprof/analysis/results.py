@@ -87,6 +87,7 @@ class RunResult:
     fence: FenceResult
     hazards: tuple[HazardResult, ...] | None  # None: not audited, so nothing looked
     clock_error_ns: int
+    again: str | None = None  # the command that analyses it again, which takes --steps; None: it was not kept
 
     @property
     def limits(self) -> tuple[str, ...]:

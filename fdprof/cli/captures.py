@@ -1,11 +1,12 @@
 """What commands that read captures share: which steps are looked at, the analysis, and progress on long reads."""
 
 import re
+import shlex
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,6 +52,25 @@ class Look:
         return cls(step_pattern(step_range), steps_part(steps), device, process, thread)
 
 
+def again(
+    path: Path,
+    pattern: re.Pattern[str] | None = None,
+    device: int | None = None,
+    process: int | None = None,
+    thread: int | None = None,
+) -> str:
+    """Return the command that analyses a saved run or a capture again, for a shell; --steps can be added to it."""
+    given = {
+        "--step-range": None if pattern is None else pattern.pattern,
+        "--device": device,
+        "--process": process,
+        "--thread": thread,
+    }
+    name = f"./{path}" if str(path).startswith("-") else str(path)
+    options = [word for option, value in given.items() if value is not None for word in (option, str(value))]
+    return printable(shlex.join(["fdprof", "analyze", name, *options]))
+
+
 def analyzed(path: Path, look: Look, progress: "Progress") -> "CaptureResult":
     """Return the analysis of a capture, its errors naming the file."""
     from fdprof.analysis.capture_result import analyze
@@ -62,7 +82,8 @@ def analyzed(path: Path, look: Look, progress: "Progress") -> "CaptureResult":
     with naming(path):
         capture = import_capture(path, progress)
         progress(f"{path}: {capture.rows:,} rows read; computing the ledger")
-        return analyze(capture, str(path), choice, look.device, *look.part)
+        result = analyze(capture, str(path), choice, look.device, *look.part)
+    return replace(result, again=again(path, look.pattern, look.device, look.process, look.thread))
 
 
 @contextmanager

@@ -3,12 +3,12 @@
 import difflib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fdprof import plugins
-from fdprof.cli.captures import naming
+from fdprof.cli.captures import again, naming
 from fdprof.errors import InputError, UsageError
 
 if TYPE_CHECKING:  # NumPy is behind them, and --help must not wait for NumPy
@@ -52,11 +52,13 @@ def named(name: str) -> Named:
     raise UsageError(f"{name!r} is no mode, and there is no such file or folder", hint)
 
 
-def of_runs(runs: Sequence["Run"]) -> list[Comparand]:
-    """Return the sides of runs."""
+def of_runs(runs: Sequence["Run"], folders: Sequence[Path]) -> list[Comparand]:
+    """Return the sides of runs that are saved in these folders; none: they are not saved."""
     from fdprof.analysis.sides import sides_of_runs
 
-    return [Comparand(side, result) for side, result in sides_of_runs(runs)]
+    commands: Sequence[str | None] = [again(folder) for folder in folders] or [None] * len(runs)
+    found = zip(sides_of_runs(runs), commands, strict=True)
+    return [Comparand(side, replace(result, again=command)) for (side, result), command in found]
 
 
 def of_path(path: Path, step_range: re.Pattern[str] | None, progress: "Progress") -> Comparand:
@@ -66,7 +68,7 @@ def of_path(path: Path, step_range: re.Pattern[str] | None, progress: "Progress"
     if not path.exists():
         raise InputError(f"{path} does not exist", "save one: fdprof compare MODE --save-baseline FILE")
     if path.is_dir() and store.is_run(path):
-        return of_runs([store.load_one(path, "compare its sides again with fdprof compare")])[0]
+        return of_runs([store.load_one(path, "compare its sides again with fdprof compare")], [path])[0]
     if path.is_file() and baseline.is_baseline(_head(path)):
         return Comparand(baseline.load(path), None)
     refuse_report(path)
@@ -116,4 +118,4 @@ def _of_capture(path: Path, step_range: re.Pattern[str] | None, progress: "Progr
         warm_up = warm_up_of(result.facts.ledger.window_ns)
         if warm_up:
             result = analyze(capture, str(path), choice, first=warm_up)
-    return Comparand(side_of_capture(result, steps, warm_up), result)
+    return Comparand(side_of_capture(result, steps, warm_up), replace(result, again=again(path, step_range)))

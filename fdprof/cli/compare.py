@@ -134,7 +134,7 @@ def command_for(params_type: type[LoopParams]) -> Callable[..., None]:
             is_enough = enough.against(None if other is None else other.side)
             order = _order(modes, loop.options["seed"])
             done = recording.record(order, runs if save else None, is_enough, policy)
-            recorded = iter(of_runs(done))
+            recorded = iter(of_runs(done, recording.folders))
             found |= {at: next(recorded) for at, each in enumerate(given) if each.path is None}
         entries = [found[at] for at in range(len(given))]
         comparison = _shown(entries, policy, json, output, force)

@@ -52,6 +52,7 @@ class Recording:
         self._extent: Extent = record_from(Extent, options)
         self._work_from = None if work_of is None else store.load_head(work_of)
         self._not_saved: UsageError | None = None
+        self.folders: Sequence[Path] = ()  # of the sides, once they are saved
 
     def record(
         self,
@@ -94,7 +95,7 @@ class Recording:
             self._not_saved = error
         finally:  # also when a later block fails: its run must not look complete
             sides = [replace(session.with_drawn_work(side), interrupted=not is_complete) for side in sides]
-            _finish(folders, sides)
+            self.folders = _finish(folders, sides)
         if not all(side.blocks for side in sides):
             if self._not_saved is not None:
                 raise self._not_saved
@@ -130,22 +131,23 @@ def uninterrupted() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def _finish(folders: Sequence[Path], sides: Sequence["Run"]) -> None:
-    """Bring the saved runs up to date, or remove a folder in which nothing was saved."""
+def _finish(folders: Sequence[Path], sides: Sequence["Run"]) -> Sequence[Path]:
+    """Bring the saved runs up to date, or remove a folder in which nothing was saved; return where they are."""
     from fdprof import store
 
     if not folders:
-        return
+        return ()
     place = store.place_of(folders)
     if store.discard_empty(place):
-        return
+        return ()
     try:
         for folder, side in zip(folders, sides, strict=True):
             store.finish(folder, side)
     except FdprofError as error:
         say(f"fdprof: {error}")
-        return
+        return ()
     say(f"saved {place}")
+    return folders
 
 
 def require_right(results: Sequence["RunResult"]) -> None:

@@ -2,12 +2,13 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fdprof.cli.captures import DeviceNumber, Look, ProcessId, Progress, StepRange, StepsPart, ThreadId, analyzed
+from fdprof.cli.captures import DeviceNumber, Look, ProcessId, Progress, StepRange, StepsPart, ThreadId, again, analyzed
 from fdprof.cli.comparands import of_runs, refuse_report
 from fdprof.cli.options import Force, Json, Output, check_output, show
 from fdprof.cli.recording import require_right
@@ -74,22 +75,24 @@ def _saved(run: Path) -> "tuple[Reportable, list[RunResult]]":
             raise InputError(f"{run} was interrupted and holds no finished block of {side.mode}", hint)
     try:
         if len(sides) == 1:
-            result = result_of(sides[0])
+            result = replace(result_of(sides[0]), again=again(run))
             return result, [result]
-        return _compared(sides, store.load_policy(run))
+        return _compared(sides, store.sides_of(run), store.load_policy(run))
     except (ArithmeticError, LookupError, ValueError) as error:  # every entry is of its kind, but they do not fit
         raise InputError(
             f"{run} contradicts itself: {type(error).__name__}: {error}", "the run folder is damaged; record it again"
         ) from error
 
 
-def _compared(sides: "Sequence[Run]", policy: "Policy") -> "tuple[ComparisonResult, list[RunResult]]":
-    """Return the comparison of two saved runs under a policy, and their results."""
+def _compared(
+    sides: "Sequence[Run]", folders: Sequence[Path], policy: "Policy"
+) -> "tuple[ComparisonResult, list[RunResult]]":
+    """Return the comparison of runs that are saved in these folders, under a policy, and their results."""
     from fdprof.analysis.compare import compare
     from fdprof.analysis.results import RunResult
     from fdprof.reports.protocol import ComparisonResult
 
-    baseline, candidate = of_runs(sides)
+    baseline, candidate = of_runs(sides, folders)
     comparison = compare(baseline.side, candidate.side, policy)
     results = [entry.result for entry in (baseline, candidate) if isinstance(entry.result, RunResult)]
     return ComparisonResult(comparison, baseline.result, candidate.result), results

@@ -1,11 +1,13 @@
 """`fdprof run`: one scenario in one mode."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from fdprof.cli.captures import again
 from fdprof.cli.options import (
     Backend,
     Force,
@@ -61,7 +63,7 @@ def command_for(params_type: type[LoopParams]) -> Callable[..., None]:
 
         from fdprof.analysis.results import result_of
 
-        result = result_of(recorded)
+        result = replace(result_of(recorded), again=again(recording.folders[0]) if recording.folders else None)
         show(result, json, output, force)
         recording.require_saved()
         require_right([result])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from fdprof import plugins
-from fdprof.cli.captures import Progress, naming
+from fdprof.cli.captures import Progress, again, naming
 from fdprof.cli.options import say, show
 from fdprof.errors import EnvironmentMissing, FdprofError, InputError, UsageError
 from fdprof.supervision import Ended, Outcome, Stops, require_command, stoppable
@@ -327,7 +327,8 @@ def _analyzed(wish: Wish, folder: Path) -> "CaptureResult":
     with naming(Path(label)):
         capture = import_capture(folder, progress)
         progress(f"{label}: {capture.rows:,} rows read; computing the ledger")
-        return analyze(replace(capture, limits=(*capture.limits, *_warm_up(wish))), label, choice, None, *_part(wish))
+        result = analyze(replace(capture, limits=(*capture.limits, *_warm_up(wish))), label, choice, None, *_part(wish))
+    return replace(result, again=None if wish.runs is None else again(folder, wish.step_range))
 
 
 def _part(wish: Wish) -> tuple[int | None, int | None]:

@@ -12,7 +12,7 @@ from fdprof.reports._capture_text import (
     transfer_rows,
 )
 from fdprof.reports._html.bars import bars_of
-from fdprof.reports._html.timeline import side_data, source_of
+from fdprof.reports._html.timeline import side_data
 from fdprof.reports._html.view import Part, Side
 from fdprof.reports._html.words import cut_table, finding_views, links_by_number, longest_table, numbers_table
 from fdprof.reports._overhead_text import inflation_text
@@ -31,7 +31,7 @@ def part_of_capture(result: CaptureResult, part: str, most_spans: int) -> Part:
     """Return the part of a capture's analysis."""
     facts = result.facts
     bars = bars_of([("", parts_of_result(result))])
-    data = side_data("", facts, result, most_spans, source_of(result.path, [result.first]))
+    data = side_data("", facts, result, most_spans, [result.first])
     longest = longest_table("longest steps, µs", result.worst, None, part, 0)
     return Part(
         id=part,

@@ -6,7 +6,7 @@ from fdprof.reports._html.bars import bars_of, waterfall_of
 from fdprof.reports._html.capture import capture_side
 from fdprof.reports._html.capture import subject as capture_subject
 from fdprof.reports._html.ratios import Named, ratios_of
-from fdprof.reports._html.timeline import side_data, source_of, times_only
+from fdprof.reports._html.timeline import side_data, times_only
 from fdprof.reports._html.view import Badge, Json, Part, Ratios, Side, Table, Waterfall
 from fdprof.reports._html.words import INTERRUPTED, SIMULATED, longest_table
 from fdprof.reports._parts import parts_of_side
@@ -67,7 +67,7 @@ def _data(result: ComparisonResult, at: int, label: str, most_spans: int) -> Jso
         return times_only(label, side.steps_ns) if made is None else made
     if entry is None:
         return times_only(label, side.steps_ns)
-    return side_data(label, entry.facts, entry, most_spans, source_of(entry.path, [entry.first]))
+    return side_data(label, entry.facts, entry, most_spans, [entry.first])
 
 
 def _badges(result: ComparisonResult) -> tuple[Badge, ...]:

@@ -3,7 +3,7 @@
 import numpy as np
 from fdprof.reports._capture_text import TRANSFER_HEADINGS, TRANSFERS_TITLE
 from fdprof.reports._html.bars import bars_of
-from fdprof.reports._html.timeline import side_data, source_of
+from fdprof.reports._html.timeline import side_data
 from fdprof.reports._html.view import Badge, Json, Part, Side, Table
 from fdprof.reports._html.words import (
     INTERRUPTED,
@@ -70,8 +70,7 @@ def run_data(result: RunResult, label: str, most_spans: int, left_out: int = 0) 
     per_block = [int((counted == block.index).sum()) for block in result.run.blocks]
     # As a capture, a run has all of its counted steps, those left out as warm-up by a comparison too.
     first = [left_out * (at + 1) + sum(per_block[:at]) for at in range(len(per_block))]
-    source = source_of("RUN", first)  # a run does not know its folder: the reader does
-    return side_data(label, facts, result, most_spans, source, blocks)
+    return side_data(label, facts, result, most_spans, first, blocks)
 
 
 def counted_blocks(result: RunResult) -> IntColumn | None:

@@ -3,7 +3,6 @@
 Times are from the first drawn step's start, starts as differences from one span to the next: that is half the size.
 """
 
-import shlex
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,12 +27,13 @@ def side_data(
     facts: Facts,
     result: RunResult | CaptureResult,
     most_spans: int,
-    source: Json,
+    first: Sequence[int],
     blocks: IntColumn | None = None,
 ) -> Json:
     """Return the data of a result with these facts: its steps' times, and the timeline of those that are drawn.
 
-    `source` says by which command other steps are drawn, `blocks` is the block of each step where there are several.
+    `first` are the positions, as --steps counts, at which the steps of each block begin; `blocks` is the block of each
+    step where there are several.
     """
     ledger = facts.ledger
     worst = [step.position for step in result.worst]
@@ -48,7 +48,7 @@ def side_data(
         },
         "worst": worst,
         "shown_first": _shown_first(result.findings),
-        "source": source,
+        "source": None if result.again is None else {"command": result.again, "first": list(first)},
         "timeline": timeline_data(facts, result.findings, worst, most_spans),
     }
 
@@ -67,17 +67,6 @@ def times_only(label: str, windows_ns: IntColumn) -> Json:
         "shown_first": None,
         "source": None,
         "timeline": None,
-    }
-
-
-def source_of(path: str, first: Sequence[int] | None = None, options: str = "") -> Json:
-    """Return how other steps of a capture or a saved run are drawn: `fdprof analyze PATH --steps A:B -o steps.html`.
-
-    `first` are the positions in the file at which the steps of each block begin; None: positions are the file's.
-    """
-    return {
-        "command": f"fdprof analyze {units.printable(shlex.quote(path))}{options}",
-        "first": None if first is None else list(first),
     }
 
 

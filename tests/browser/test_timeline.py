@@ -1,6 +1,7 @@
 # ruff: noqa: SIM300 - the expected value stands first
 """The timeline of the HTML report in a browser: what it draws, what pointer and keys do, how steps are found."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -346,7 +347,7 @@ def many(write_page, build) -> Path:
         ("D2H pageable 4", 66, 68, 8, 7),
     ]
     capture = build.a_loop(MANY, 100, calls, work, [("forward", 0, 18), ("transfer", 19, 71)])
-    return write_page("many", analyze(capture, "many.json", Choice()))
+    return write_page("many", replace(analyze(capture, "many.json", Choice()), again="fdprof analyze many.json"))
 
 
 def test_the_file_is_below_five_megabytes_and_loads(browser, many):

@@ -18,7 +18,6 @@ import fdprof.reports.html as module
 from fdprof.reports._html.bars import bars_of, waterfall_of
 from fdprof.reports._html.page import embedded
 from fdprof.reports._html.ratios import Named, ratios_of
-from fdprof.reports._html.timeline import source_of
 from fdprof.reports._html.words import links_by_number
 from fdprof.reports._parts import Part
 
@@ -238,10 +237,6 @@ def test_numbers_that_repeat_are_no_links(cases):
     assert {} == links_by_number(cases["run"].facts, "p1", 0)
     assert 45 == len(links_by_number(cases["analysis"].facts, "p1", 0))
     assert {} == links_by_number(None, "p1", 0)
-
-
-def test_the_command_for_other_steps_quotes_the_path():
-    assert "fdprof analyze 'a b; rm -rf.sqlite'" == source_of("a b; rm -rf.sqlite")["command"]
 
 
 PARTS = (

@@ -313,13 +313,9 @@ class Timeline {
 // Returns the command that draws a step with its neighbours; null where it is not known what to read.
 function commandFor(side, position) {
   if (side.source === null) return null;
-  const { first } = side.source;
-  let at = position;
-  if (first !== null) {
-    const blocks = side.steps.block;
-    const block = blocks === null ? 0 : new Set(blocks.slice(0, position + 1)).size - 1;
-    const begins = blocks === null ? 0 : blocks.indexOf(blocks[position]);
-    at = first[block] + position - begins;
-  }
+  const blocks = side.steps.block;
+  const block = blocks === null ? 0 : new Set(blocks.slice(0, position + 1)).size - 1;
+  const begins = blocks === null ? 0 : blocks.indexOf(blocks[position]);
+  const at = side.source.first[block] + position - begins;
   return `${side.source.command} --steps ${Math.max(at - 1, 0)}:${at + 2} -o steps.html`;
 }
