@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from fdprof.reports._text import HEADINGS, LEDGER_HEADINGS, P99_NOTE, Row, has_p99, run_subject
+from fdprof.reports._text import HEADINGS, P99_NOTE, Row, has_p99, run_subject
 from fdprof.reports.protocol import ComparisonResult
 
 from fdprof import units
@@ -190,10 +190,9 @@ def bridge_rows(result: ComparisonResult) -> list[Row]:
 def column_rows(comparison: Comparison) -> list[Row]:
     """Return name, baseline and candidate of the means of what a step is made of."""
     sides = comparison.baseline.means_ns, comparison.candidate.means_ns
-    headings = {**HEADINGS, **LEDGER_HEADINGS}
     return [
         (f"{heading}, mean", *(units.us(side.get(name)) for side in sides))
-        for name, heading in headings.items()
+        for name, heading in HEADINGS.items()
         if name != "window_ns" and any(side.get(name) is not None for side in sides)
     ]
 

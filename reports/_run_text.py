@@ -1,6 +1,5 @@
 """A run in words and rows, which the terminal and the Markdown report lay out each in its way."""
 
-import numpy as np
 from fdprof.reports._text import HEADINGS, Row, has_p99, interrupted
 
 from fdprof import units
@@ -13,12 +12,13 @@ _TRANSFERS_SHOWN = 10
 def first_steps(result: RunResult, most: int) -> tuple[list[str], list[Row]]:
     """Return the numbers of the first counted steps, `most` at most, and their times in µs, one row a heading."""
     times = result.times
-    rows = np.flatnonzero(times.part == COUNTED)[:most]
+    steps = times.step[times.part == COUNTED][:most]
     found = []
     for name, heading in HEADINGS.items():
-        column = getattr(times, name)
-        found.append((heading, *(units.us(None if column is None else int(column[row])) for row in rows)))
-    return [f"step {times.step[row]}" for row in rows], found
+        column = result.counted(name)
+        cells = [None] * len(steps) if column is None else column[:most].tolist()
+        found.append((heading, *map(units.us, cells)))
+    return [f"step {step}" for step in steps], found
 
 
 def outcome_lines(result: RunResult) -> list[str]:

@@ -18,18 +18,25 @@ HEADINGS = {
     "fence_wait_ns": "fence wait",
     "other_host_ns": "other host",
     "host_blocked_ns": "host blocked",
-    "device_busy_ns": "device busy",
-    "device_idle_ns": "device idle",
-}
-LEDGER_HEADINGS = {
-    "window_ns": "step",
-    "device_busy_ns": "device busy",
-    "device_idle_ns": "device idle",
-    "host_blocked_ns": "host blocked",
     "harmful_wait_ns": "harmful wait",
     "harmless_wait_ns": "harmless wait",
+    "device_busy_ns": "device busy",
+    "device_idle_ns": "device idle",
 }
 """Key of the JSON document -> heading: the key's own words, but for the window, which is the step's time."""
+
+LEDGER_HEADINGS = {
+    key: HEADINGS[key]
+    for key in (
+        "window_ns",
+        "device_busy_ns",
+        "device_idle_ns",
+        "host_blocked_ns",
+        "harmful_wait_ns",
+        "harmless_wait_ns",
+    )
+}
+"""Those of the ledger, which is all that is known of a capture."""
 
 STATISTICS = ("mean", "p50", "p90", "p99", "max")
 AT_STEP = "at step"

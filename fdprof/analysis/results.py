@@ -20,6 +20,7 @@ from fdprof.model import (
     CallSite,
     Direction,
     HazardCode,
+    IntColumn,
     Run,
     Summary,
     WrongValue,
@@ -98,6 +99,12 @@ class RunResult:
             *([error] if self.clock_error_ns else []),
             *([ABOVE_LIMIT] if self.efficiency is not None and self.efficiency > 1 else []),
         )
+
+    def counted(self, name: str) -> IntColumn | None:
+        """Return a column of the counted steps, ns: of the run's own times, or of the ledger."""
+        if name in LEDGER_ONLY:
+            return None if self.facts is None else getattr(self.facts.ledger, name)
+        return self.times.counted(name)
 
     @property
     def is_right(self) -> bool:

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from fdprof.cli import analyze, capture, compare, doctor, hazards, lists, overhead, report, run
 from fdprof.cli.recording import INTERRUPTED
 from fdprof.cli.scenario_options import command_with_options
-from fdprof.errors import FdprofError, InputError, UsageError
+from fdprof.errors import EnvironmentMissing, FdprofError, InputError, UsageError
 from fdprof.params import LoopParams
 from fdprof.units import printable
 
@@ -23,6 +23,7 @@ _PIPE_CLOSED = 141  # a shell's exit code for SIGPIPE
 _UNREACHABLE = frozenset({errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.ELOOP})
 """What merely asking whether a user's path is there may meet."""
 
+_INSTALL = "install fdprof again, with what it depends on; `python -m pip check` lists what is missing"
 _OUTPUT_LOST = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF, errno.EIO})
 
 
@@ -57,6 +58,9 @@ def _boundary() -> Iterator[None]:
         if isinstance(error, OSError) and error.errno in _UNREACHABLE and error.filename is not None:
             _tell(f"cannot look at {error.filename!s:.200}: {error.strerror}\n  give a path that can be reached")
             raise typer.Exit(InputError.exit_code) from error
+        if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("fdprof"):
+            _tell(f"the package {error.name} is not installed, which fdprof needs\n  {_INSTALL}")
+            raise typer.Exit(EnvironmentMissing.exit_code) from error
         if type(error).__module__.split(".")[0] in {"typer", "click"}:
             raise
         traceback.print_exc()

@@ -18,7 +18,7 @@ from fdprof.reports._html.words import (
 )
 from fdprof.reports._parts import parts_of_result
 from fdprof.reports._run_text import fence_line, hazard_lines, tokens_line, wrong_line
-from fdprof.reports._text import HEADINGS, LEDGER_HEADINGS, loop_line
+from fdprof.reports._text import HEADINGS, loop_line
 
 from fdprof import units
 from fdprof.analysis.results import RunResult
@@ -106,11 +106,9 @@ def run_subject(run: Run) -> tuple[tuple[str, str], ...]:
 
 
 def run_numbers(result: RunResult, part: str, side: int) -> tuple[Table, ...]:
-    """Return the statistics: of the recorder's times, and of the ledger's two columns that these have not."""
-    headings = HEADINGS | {name: text for name, text in LEDGER_HEADINGS.items() if name not in HEADINGS}
-    shown = {name: text for name, text in headings.items() if name in result.summaries}
+    """Return the statistics."""
     title = f"{units.shown(result.run.mode)}: times per step, µs"
-    return (numbers_table(title, shown, result.summaries, links_by_number(result.facts, part, side)),)
+    return (numbers_table(title, HEADINGS, result.summaries, links_by_number(result.facts, part, side)),)
 
 
 def run_side(result: RunResult, label: str, part: str, side: int) -> Side:

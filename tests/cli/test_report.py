@@ -110,6 +110,18 @@ def test_of_two_endings_that_fit_the_longer_decides(run_cli, tmp_path):
     assert "size_bytes" in (tmp_path / "x.transfers.csv").read_text(encoding="utf-8").splitlines()[0]
 
 
+def test_a_package_that_is_missing_is_named_and_is_no_bug_of_fdprof(run_cli, tmp_path, monkeypatch):
+    """A broken installation: exit 6, as for whatever else is not there; nothing is written."""
+    monkeypatch.delitem(sys.modules, "fdprof.reports._html.page", raising=False)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    done = run_cli("report", str(RUN), "-o", "page.html")
+    assert 6 == done.exit_code
+    assert "fdprof: the package jinja2 is not installed, which fdprof needs\n" in done.stderr
+    assert "pip check" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "page.html").exists()
+
+
 def test_an_unknown_ending_gets_the_list_of_those_there_are(run_cli):
     """Before anything is read."""
     refused = run_cli("report", str(CAPTURE), "-o", "x.svg")
