@@ -56,7 +56,7 @@ _BY_NAME = {"stream_wait": ApiKind.STREAM_WAIT, "synchronize": ApiKind.STREAM_SY
 def capture_of(run: Run) -> Capture:
     """Return everything that a run's blocks recorded, as one capture on the host's clock."""
     names = Names()
-    api = [_calls(block, names) for block in run.blocks]
+    api = [_calls(block, run, names) for block in run.blocks]
     before = np.cumsum([0, *(len(part["name"]) for part in api)])
     api_columns = _joined(api, ("name", "kind", "start_ns", "end_ns"))
     table = Table.of(
@@ -95,15 +95,17 @@ def _joined(parts: Sequence[dict[str, Any]], columns: Sequence[str]) -> dict[str
     return {name: np.concatenate([part[name] for part in parts] or [np.zeros(0)]) for name in columns}
 
 
-def _kind(site: CallSite) -> int:
+def _kind(site: CallSite, run: Run) -> int:
+    if site.name == "forward" and run.params.get("launch") == "graph":
+        return int(ApiKind.GRAPH_LAUNCH)
     if site.kind is CallKind.RECORD or site.kind is CallKind.WAIT:
         return int(_BY_NAME.get(site.name, _KINDS[site.kind]))
     return int(_KINDS.get(site.kind, NONE))
 
 
-def _calls(block: Block, names: Names) -> dict[str, Any]:
+def _calls(block: Block, run: Run, names: Names) -> dict[str, Any]:
     calls, sites = block.log.calls, block.log.call_sites
-    kind = np.array([_kind(site) for site in sites], dtype=np.int64)[calls["call"]]
+    kind = np.array([_kind(site, run) for site in sites], dtype=np.int64)[calls["call"]]
     name = np.array([names.index(f"{site.name} {site.subject}".strip()) for site in sites], dtype=np.int64)
     kept = np.flatnonzero(kind != NONE)
     kept = kept[np.argsort(calls["start_ns"][kept], kind="stable")]
@@ -121,7 +123,7 @@ def _copies(block: Block, run: Run, calls: dict[str, Any], first_call: int) -> d
     """Return the copies among the calls; a call that is about no tensor of the run's groups is none."""
     group_of = {tensor.name: (group, tensor) for group in run.groups for tensor in group.tensors}
     known = [
-        group_of.get(site.subject) if _kind(site) in (ApiKind.COPY, ApiKind.BLOCKING_COPY) else None
+        group_of.get(site.subject) if _kind(site, run) in (ApiKind.COPY, ApiKind.BLOCKING_COPY) else None
         for site in block.log.call_sites
     ]
     rows = np.flatnonzero(np.array([entry is not None for entry in known], dtype=bool)[calls["site"]])
@@ -169,7 +171,7 @@ def _links(block: Block, calls: dict[str, Any], first_call: int) -> dict[str, An
 
 def _kernels(block: Block, run: Run, names: Names, first_call: int) -> dict[str, Any]:
     kernels, sites = block.log.kernels, block.log.call_sites
-    calls = _calls(block, names)
+    calls = _calls(block, run, names)
     forward = min(int(run.params["kernels"]), int(np.iinfo(np.int32).max))
     # A kernel's number says which launch it came from: the forward pass's first, then update, then prepare.
     launch = np.clip(kernels["kernel"].astype(np.int64) - forward + 1, 0, 2)

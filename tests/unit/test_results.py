@@ -56,6 +56,19 @@ def test_a_run_is_right_only_if_every_block_saw_the_stop(build):
     assert result_of(build.a_run(blocks[0])).is_right
 
 
+@pytest.mark.parametrize(("launch", "calls", "code"), [("kernels", 23, "launch-bound"), ("graph", 4, "host-bound")])
+def test_what_a_run_gives_the_device_is_counted_as_its_launches_and_copies(make_session, launch, calls, code):
+    """A forward pass of 20 kernels or one graph, the update's kernel and two copies; `forward` is one call of fdprof's.
+
+    With a graph the host's own code is what is left, and no advice to make a graph.
+    """
+    run = make_session(kernels=20, device_us=50.0, launch=launch).run("overlap", blocks=1)
+    (finding,) = [each for each in result_of(run).findings if each.code.value.endswith(("launch-bound", "host-bound"))]
+    assert (code, calls) == (finding.code.value, finding.evidence["work_calls_per_step"])
+    assert f"{calls}.0 of them launches and copies" in finding.text
+    assert ("CUDA graph" in finding.advice) == (launch == "kernels")
+
+
 def test_a_run_has_the_sentences_of_a_capture_of_its_steps(cases):
     """sync waits in its copies: what to do first is about them."""
     first, where, advice = cases["run"].headline

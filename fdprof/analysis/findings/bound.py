@@ -4,8 +4,9 @@ import numpy as np
 
 from fdprof.analysis.facts import WORTH_WHILE, Bound, Facts
 from fdprof.analysis.idle import HOST_PREFIX, LAUNCH
-from fdprof.capture import ApiKind, Evidence
+from fdprof.capture import NONE, ApiKind, Evidence, WorkKind
 from fdprof.finding import Finding, FindingCode
+from fdprof.model import IntColumn
 from fdprof.units import percent, us
 
 # From this share of the host's work on, the calls themselves are what holds the step up.
@@ -52,11 +53,19 @@ def _device(facts: Facts) -> Finding:
     )
 
 
+def _given(facts: Facts, launches: IntColumn) -> int:
+    """Return how many launches and copies these calls are: one each, but a launch of a run's may be of many kernels."""
+    api, work = facts.capture.api, facts.capture.device
+    kernels = work["api"][(work["kind"] == WorkKind.KERNEL) & (work["api"] != NONE)]
+    each = np.bincount(kernels, minlength=len(api))[launches]
+    return int(np.where(api["kind"][launches] == ApiKind.LAUNCH, np.maximum(each, 1), 1).sum())
+
+
 def _host(facts: Facts) -> Finding:
     launches = facts.calls_in_steps(
         facts.capture.kinds(ApiKind.LAUNCH, ApiKind.GRAPH_LAUNCH, ApiKind.MEMSET, ApiKind.COPY) & ~facts.calls.blocks
     )
-    count = len(launches) / len(facts.steps)
+    count = _given(facts, launches) / len(facts.steps)
     in_calls = facts.time_in(facts.calls_in_steps(~facts.calls.blocks))
     idle_launch = facts.ledger.causes.get(LAUNCH)
     where = busiest_host_range(facts)
