@@ -29,7 +29,7 @@ from fdprof.capture import (
     WorkKind,
 )
 from fdprof.columns import Names, by_start
-from fdprof.model import Block, CallKind, CallSite, Direction, Memory, Run, Table
+from fdprof.model import Block, CallKind, CallSite, Direction, IntColumn, Memory, Run, Table
 
 _LIMITS = (
     "a run has no tracer: copies have no device interval, so the device's time in them counts as idle",
@@ -71,7 +71,7 @@ def capture_of(run: Run) -> Capture:
     ranges = [_ranges(block, names) for block in run.blocks]
     parts = list(zip(run.blocks, api, before.tolist(), strict=False))
     copies = [_copies(block, run, part, first) for block, part, first in parts]
-    links = [_links(block, part, first) for block, part, first in parts]
+    links = [_links(block, run, part, first) for block, part, first in parts]
     return Capture(
         source="run",
         tool=f"fdprof {run.environment.fdprof}, {run.backend}",
@@ -143,30 +143,45 @@ def _copies(block: Block, run: Run, calls: dict[str, Any], first_call: int) -> d
     )
 
 
-def _links(block: Block, calls: dict[str, Any], first_call: int) -> dict[str, Any]:
-    """Return the waits whose values' step is known, each with the last event record of that step's window."""
+def _links(block: Block, run: Run, calls: dict[str, Any], first_call: int) -> dict[str, Any]:
+    """Return the waits for a group's values, each with the event record that fences them."""
     waits = block.log.waits
     known = waits["value_step"] >= 0
-    start, step = waits["start_ns"][known], waits["value_step"][known]
+    start, step, group = waits["start_ns"][known], waits["value_step"][known], waits["group"][known]
     # A wait is a call with the same start.  One row more, of no kind, is for those behind the last call.
     at = np.searchsorted(calls["start_ns"], start)
     is_wait = (np.append(calls["start_ns"], NONE)[at] == start) & (
         np.append(calls["kind"], NONE)[at] == int(ApiKind.EVENT_WAIT)
     )
-    steps = len(block.log.step_starts_ns)
-    record = np.full(steps + 1, NONE, dtype=np.int64)
-    rows = np.flatnonzero(calls["kind"] == int(ApiKind.EVENT_RECORD))
-    record[calls["step"][rows]] = rows + first_call
-    its = record[np.minimum(step, steps)]
+    record = _records(block, run, calls)
+    its = record[group, np.minimum(step, record.shape[1] - 1)]
     chosen = is_wait & (its != NONE)
     count = int(chosen.sum())
     return {
         "wait": at[chosen] + first_call,
-        "record": its[chosen],
+        "record": its[chosen] + first_call,
         "stream": np.full(count, NONE),
         "event": np.full(count, NONE),
         "evidence": np.full(count, int(Evidence.PROVED)),
     }
+
+
+def _records(block: Block, run: Run, calls: dict[str, Any]) -> IntColumn:
+    """Return by group and step the call that records the event behind the group's copies; -1: none, as of no step."""
+    sites, steps = block.log.call_sites, len(block.log.step_starts_ns)
+    found = np.full((len(run.groups), steps + 1), NONE, dtype=np.int64)
+    records = np.flatnonzero(np.isin(calls["site"], [at for at, site in enumerate(sites) if site.name == "record"]))
+    for number, group in enumerate(run.groups):
+        names = {tensor.name for tensor in group.tensors}
+        copies = [at for at, site in enumerate(sites) if site.subject in names and _kind(site, run) == ApiKind.COPY]
+        rows = np.flatnonzero(np.isin(calls["site"], copies))
+        last = np.full(steps, NONE, dtype=np.int64)
+        last[calls["step"][rows]] = rows  # in the order of time: the last copy of each step stays
+        at = np.searchsorted(records, last, side="right")
+        behind = np.append(records, NONE)[at]
+        same_step = np.append(calls["step"], NONE)[behind] == np.arange(steps)
+        found[number, :steps] = np.where((last != NONE) & same_step, behind, NONE)
+    return found
 
 
 def _kernels(block: Block, run: Run, names: Names, first_call: int) -> dict[str, Any]:

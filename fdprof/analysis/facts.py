@@ -196,9 +196,9 @@ class Facts:
         return None if self.gain_ns is None else min(blocked_ns, self.gain_ns)
 
     def at_most_idle(self, worked_ns: float) -> float:
-        """Return what removing this host work could gain: no step is shorter than its device work."""
+        """Return what removing this host work could gain: the device's work and its own gaps stay."""
         idle = self.ledger.device_idle_ns
-        return worked_ns if idle is None else min(worked_ns, float(idle.mean()))
+        return worked_ns if idle is None else min(worked_ns, max(float(idle.mean()) - self.between_queued_ns, 0.0))
 
     def is_worth(self, cost_ns: float | None, blocked_ns: float) -> bool:
         """Return whether a finding about this blocking is reported; where its cost is unknown, by its length."""

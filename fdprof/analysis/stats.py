@@ -20,3 +20,10 @@ def summarize(values: npt.NDArray[np.int64] | None, steps: npt.NDArray[np.int32]
     return Summary(
         len(values), float(values.mean()), float(p50), float(p90), float(p99), float(values[worst]), int(steps[worst])
     )
+
+
+def weighted_median(values: npt.NDArray[np.int64], weights: npt.NDArray[np.int64]) -> int:
+    """Return the least value up to which half of the weight lies: of 1, 5, 9 with weights 1, 1, 7 it is 9."""
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[order])
+    return int(values[order][np.searchsorted(reached, reached[-1] / 2)])

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from fdprof.analysis.calls import Calls
 from fdprof.analysis.groups import NOBODY, rows_by
 from fdprof.analysis.intervals import inside
-from fdprof.analysis.sites import site_of_calls
+from fdprof.analysis.sites import BETWEEN, OUTSIDE, site_of_calls
 from fdprof.analysis.stalls import fences
 from fdprof.analysis.steps import Steps
 from fdprof.capture import NONE, Capture, CopyDirection, Evidence, HostSide, WorkKind
@@ -30,8 +30,8 @@ class CaptureTransfer:
     """Copies of one size, direction, host memory, stream and site; ns are means per step, None: not observed.
 
     `issue_ns` is the host inside the calls (a blocking copy waits in there), `copy_ns` the device moving bytes,
-    `wait_ns` the waits whose fence covers them: a fence that covers several copies is the wait of each.  `lag` is the
-    steps from issue to wait.
+    `wait_ns` the waits in the steps whose fence covers such copies, those issued before the first step too: a fence
+    that covers several copies is the wait of each.  `lag` is the steps from issue to wait.
     """
 
     name: str
@@ -102,15 +102,18 @@ def transfers_of(capture: Capture, calls: Calls, steps: Steps, device: int | Non
         return ()
     api = capture.api
     copies = copies_of(capture, device)
-    window = inside(steps.starts_ns, steps.ends_ns, copies.when_ns)
     thread = np.append(api["thread"], NONE)[copies.api]
-    copies = copies.of(np.flatnonzero((window != NONE) & ((thread == steps.thread) | (copies.api == NONE))))
-    if not len(copies.api):
+    # In a loop with a lag the first steps wait for copies that were issued before them.
+    mine = (copies.when_ns < steps.ends_ns[-1]) & ((thread == steps.thread) | (copies.api == NONE))
+    copies = copies.of(np.flatnonzero(mine))
+    is_issued = inside(steps.starts_ns, steps.ends_ns, copies.when_ns) != NONE
+    if not is_issued.any():
         return ()
     site = np.full(len(copies.api), NONE, dtype=np.int64)
     sites: list[str] = []
     known = copies.api != NONE
     site[known], sites = site_of_calls(capture, copies.api[known], steps)
+    site = np.where(is_issued, site, _as_in_a_step(sites, np.unique(site[is_issued]))[site])
     wait = waits_of_copies(capture, calls, copies)
     sure = np.full(len(api) + 1, int(Evidence.UNKNOWN), dtype=np.int64)
     fence = np.unique(wait[wait != NONE])
@@ -120,10 +123,14 @@ def transfers_of(capture: Capture, calls: Calls, steps: Steps, device: int | Non
     np.add.at(waited_in_stall, calls.stall[only], (calls.end_ns - calls.start_ns)[only])
     key = (copies.direction, copies.host_side, copies.size_bytes, copies.stream)
     found = []
-    for (where, direction, host_side, size_bytes, stream), its in rows_by(site, *key).items():
+    for (where, direction, host_side, size_bytes, stream), every in rows_by(site, *key).items():
+        its = every[is_issued[every]]
+        if not len(its):
+            continue
         found.append(
             _transfer(
-                capture, calls, steps, copies.of(its), wait[its], sure, waited_in_stall,
+                capture, calls, steps, copies.of(its), wait[its], _waits_for(calls, copies.of(every), wait[every]),
+                sure, waited_in_stall,
                 sites[where] if where != NONE else "(call not in the capture)",
                 CopyDirection(direction), HostSide(host_side), size_bytes, stream, device,
             )
@@ -137,6 +144,7 @@ def _transfer(
     steps: Steps,
     copies: Copies,
     wait: IntColumn,
+    every_wait: IntColumn,
     sure: IntColumn,
     waited_in_stall: npt.NDArray[np.float64],
     name: str,
@@ -156,8 +164,7 @@ def _transfer(
     call_blocks = _at(calls.blocks, api)
     waited = (wait != NONE) & ~call_blocks  # a copy that blocks is its own wait
     # A wait behind the last step is not the steps' time.
-    fence = np.unique(wait[waited])
-    fence = fence[inside(steps.starts_ns, steps.ends_ns, calls.start_ns[fence]) != NONE]
+    fence = every_wait[inside(steps.starts_ns, steps.ends_ns, calls.start_ns[every_wait]) != NONE]
     issued_in = inside(steps.starts_ns, steps.ends_ns, _at(calls.start_ns, api))
     waited_in = inside(steps.starts_ns, steps.ends_ns, _at(calls.start_ns, wait))
     both = waited & (issued_in != NONE) & (waited_in != NONE)
@@ -183,6 +190,24 @@ def _transfer(
         evidence=Evidence(int(evidence.min())) if len(evidence) else Evidence.UNKNOWN,
         behind_ns=float(waited_in_stall[np.unique(stall[stall != NONE])].sum()) / count,
     )
+
+
+def _as_in_a_step(sites: list[str], in_steps: IntColumn) -> IntColumn:
+    """Return for each site that of these which it is a step's: outside the steps their own range is a part of a site.
+
+    Where it is none of them, it stays; the last entry, of no site, is none.
+    """
+    known = {sites[number]: number for number in in_steps.tolist() if number != NONE}
+    found = [
+        known.get(site, known.get(BETWEEN.join(site.split(BETWEEN)[1:]) or OUTSIDE, number))
+        for number, site in enumerate(sites)
+    ]
+    return np.array([*found, NONE], dtype=np.int64)
+
+
+def _waits_for(calls: Calls, copies: Copies, wait: IntColumn) -> IntColumn:
+    """Return the waits for these copies; a copy that blocks is its own wait."""
+    return np.unique(wait[(wait != NONE) & ~_at(calls.blocks, copies.api)])
 
 
 def waits_of_copies(capture: Capture, calls: Calls, copies: Copies) -> IntColumn:

@@ -105,6 +105,32 @@ def test_a_wait_in_the_step_that_issued_the_copies_is_flagged_with_lag_0(build, 
     assert (begin - 15.0) * US == found.evidence["after_ns"]
 
 
+def test_of_two_fences_in_a_step_the_one_in_which_the_host_waits_longest_says_how_soon_it_came(build):
+    """4 µs right behind the first copy, and 400 from 102 µs behind the second on: half of 404 µs lies in the second."""
+    calls = [("cudaLaunchKernel", 0, 5), ("cudaMemcpyAsync", 10, 15), ("cudaEventRecord", 16, 17)]
+    calls += [("cudaEventSynchronize", 20, 24), ("cudaLaunchKernel", 25, 29), ("cudaMemcpyAsync", 30, 35)]
+    calls += [("cudaEventRecord", 36, 37), ("cudaEventSynchronize", 137, 537)]
+    work = [("kernel", 6, 14, 0), ("D2H pinned 4", 17, 19, 1), ("kernel", 30, 530, 4), ("D2H pinned 4", 532, 534, 5)]
+    links = [(8 * n + wait, 8 * n + wait - 1, 7, wait, PROVED) for n in range(2) for wait in (3, 7)]
+    records = [(8 * n + record, record + 1, 7) for n in range(2) for record in (2, 6)]
+    found = findings(build.a_loop(2, 600, calls, work, links=links, records=records))[FindingCode.FENCE_AFTER_COPY]
+    assert (404.0 * US, 102.0 * US, 2) == tuple(found.evidence[name] for name in ("wait_ns", "after_ns", "per_step"))
+    assert "102.0 µs after the last of those calls" in found.text
+
+
+@pytest.mark.parametrize(
+    ("place", "code"), [("transfer", FindingCode.FENCE_AFTER_COPY), ("forward", FindingCode.HIDDEN_SYNC)]
+)
+def test_a_stream_that_is_synchronised_right_behind_a_pinned_copy_is_one_finding(build, place, code):
+    """Meant there, as in `sync-pinned`, it is a fence straight after its copy; in code that says nothing, hidden."""
+    calls = [("cudaLaunchKernel", 0, 5), ("cudaMemcpyAsync", 10, 15), ("cudaStreamSynchronize", 15, 510)]
+    work = [("kernel", 8, 500, 0), ("D2H pinned 4", 502, 504, 1)]
+    found = findings(build.a_loop(2, 1_000, calls, work, [(place, 9, 512)]))
+    both = {FindingCode.FENCE_AFTER_COPY, FindingCode.HIDDEN_SYNC}
+    assert {code} == both & found.keys()
+    assert 495.0 * US == found[code].evidence["wait_ns" if code is FindingCode.FENCE_AFTER_COPY else "blocked_ns"]
+
+
 @pytest.mark.parametrize(
     ("copy", "links"),
     [
@@ -288,6 +314,15 @@ def test_every_kind_of_allocation_counts(build, name):
     """pytorch#124456: pinning, allocating and freeing; 100 of 1,000 µs a step."""
     found = findings(a_step_with(build, (name, 600, 700)))[FindingCode.ALLOCATION_IN_STEP]
     assert (100.0 * US, 100.0 * US) == (found.cost_ns_per_step, found.evidence["ns"])
+
+
+def test_an_allocation_beside_a_device_that_only_idles_between_queued_kernels_could_save_nothing(build):
+    """Each step's kernels are queued before the gaps of 50 and 2 µs in front of them begin: those are the device's."""
+    calls = [("cudaLaunchKernel", 0, 2), ("cudaLaunchKernel", 3, 5), ("cudaMalloc", 100, 150)]
+    capture = build.a_loop(4, 1_000, calls, [("kernel", 10, 500, 0), ("kernel", 550, 1_008, 1)])
+    results = analyze(capture, "c", Choice(), first=1).findings
+    (found,) = [finding for finding in results if finding.code is FindingCode.ALLOCATION_IN_STEP]
+    assert (0.0, 50.0 * US) == (found.cost_ns_per_step, found.evidence["ns"])
 
 
 def test_an_allocation_outside_the_steps_is_no_finding(build):

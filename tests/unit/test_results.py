@@ -69,6 +69,32 @@ def test_what_a_run_gives_the_device_is_counted_as_its_launches_and_copies(make_
     assert ("CUDA graph" in finding.advice) == (launch == "kernels")
 
 
+@pytest.mark.parametrize("mode", ["async", "sync-pinned", "overlap", "overlap-copy-stream"])
+@pytest.mark.parametrize("scenario", ["stop_flag", "token_count", "logprobs", "hidden_sync"])
+def test_a_run_read_as_a_capture_waits_for_each_tensor_as_long_as_the_run_says(make_session, scenario, mode):
+    """By size, for a capture does not know tensors; a copy to pageable memory, inside an op, is its own wait there."""
+    result = result_of(make_session(scenario, steps=40, warmup=5).run(mode, blocks=2))
+    by_run = {(each.size_bytes, round(each.wait_ns)) for each in result.transfers if each.memory != "pageable"}
+    by_capture = {(each.size_bytes, round(each.wait_ns)) for each in result.facts.transfers if each.blocking_share == 0}
+    assert by_run
+    assert by_run == by_capture
+    assert all(each.wait_after_ns >= 0 for each in result.facts.transfers if each.wait_after_ns is not None)
+
+
+def test_a_fence_that_costs_nothing_does_not_say_how_soon_the_host_came_to_the_other(make_session):
+    """token_count has two fences a step; the host comes to the one in which it waits after 120 µs of scheduling."""
+    run = make_session("token_count", steps=40, warmup=5).run("async", blocks=1)
+    (finding,) = [each for each in result_of(run).findings if each.code.value == "fence-straight-after-copy"]
+    assert 120_000 <= finding.evidence["after_ns"] < 130_000
+
+
+def test_a_stream_synchronised_straight_after_its_pinned_copies_is_what_to_mend_first(make_session):
+    """What #6176 replaced; the sentences say so."""
+    result = result_of(make_session(steps=40, warmup=5).run("sync-pinned", blocks=1))
+    assert "fence-straight-after-copy" in [each.code.value for each in result.findings]
+    assert result.headline[2].startswith("First, the fence: launch the next step first")
+
+
 def test_a_run_has_the_sentences_of_a_capture_of_its_steps(cases):
     """sync waits in its copies: what to do first is about them."""
     first, where, advice = cases["run"].headline

@@ -48,6 +48,15 @@ def test_the_lag_is_the_steps_from_a_copy_to_its_wait(build):
     assert 1 == found.unawaited
 
 
+def test_waits_for_copies_that_were_issued_before_the_first_step_are_the_steps_too(build):
+    """Each of the steps 2 to 4 waits 10 µs for the copy of the one before; of all five, four wait: 8 a step."""
+    capture = overlapped(build, steps=5)
+    (later,) = analyze(capture, "a capture", Choice(), first=2).facts.transfers
+    (every,) = transfers_of(capture)
+    assert (10.0 * US, 8.0 * US) == (later.wait_ns, every.wait_ns)
+    assert (1.0, 1.0, 1) == (later.lag, later.per_step, later.unawaited)
+
+
 def test_a_blocking_copy_has_lag_0_whatever_is_waited_for_later(build):
     """transformers#43085: cudaMemcpy returns with its bytes; a synchronisation in the next step is not its wait."""
     calls = [("cudaStreamSynchronize", 0, 3), ("cudaMemcpy", 20, 50)]

@@ -7,7 +7,9 @@ import numpy as np
 from fdprof.analysis.calls import ONE_STALL_NS
 from fdprof.analysis.facts import Facts
 from fdprof.analysis.intervals import inside
+from fdprof.analysis.sites import OUTSIDE, is_hidden
 from fdprof.analysis.stalls import fences
+from fdprof.analysis.stats import weighted_median
 from fdprof.analysis.transfers import CaptureTransfer
 from fdprof.capture import NONE, ApiKind, CopyDirection, Evidence
 from fdprof.finding import Finding, FindingCode
@@ -48,18 +50,22 @@ def _fence_after_copy(facts: Facts, is_recorded_again: bool) -> Finding | None:
         at[mine] = np.where(last >= 0, np.append(its, NONE)[last], NONE)
     issued = np.where(at >= 0, calls.start_ns[copies][at], NONE)
     early = (at >= 0) & (inside(steps.starts_ns, steps.ends_ns, issued) == window) & (evidence != Evidence.UNKNOWN)
-    # Right behind a copy that it belongs to, as .item() does it, a wait is that copy's own and no fence of the step.
+    after = calls.start_ns[waits] - calls.end_ns[copies][at]
+    # Hidden right behind a copy, as .item() does it, a wait is that copy's own and no fence: see the hidden syncs.
+    hidden = {site.site for site in facts.stalls.sites if site.site == OUTSIDE or is_hidden(site.site)}
     is_event = facts.capture.kinds(ApiKind.EVENT_WAIT)[waits]
-    early &= is_event | (calls.start_ns[waits] - calls.end_ns[copies][at] >= ONE_STALL_NS)
+    early &= is_event | (after >= ONE_STALL_NS) | ~np.isin(waits, facts.calls_at(hidden, calls.only_waits))
     blocked = facts.time_in(waits[early])
     cost = facts.at_most(blocked)
     if not early.any() or not facts.is_worth(cost, blocked):
         return None
-    between = float(np.median((calls.start_ns[waits] - calls.end_ns[copies][at])[early]))
+    # A step may have several fences: how soon the host comes to those in which it waits longest is what matters.
+    between = weighted_median(after[early], (calls.end_ns - calls.start_ns)[waits][early])
     return Finding(
         code=FindingCode.FENCE_AFTER_COPY,
         text=f"the host waits for its copies in the step that issues them, {us(between)} µs after the last of those "
-        f"calls (median), for {us(blocked)} µs a step (lag 0): only that much host work runs beside the device",
+        f"calls (median of the time waited), for {us(blocked)} µs a step (lag 0): only that much host work runs beside "
+        "the device",
         certainty=Evidence(int(evidence[early].min())),
         cost_ns_per_step=cost,
         evidence={"wait_ns": blocked, "after_ns": between, "lag": 0, "per_step": int(early.sum()) / len(steps)},
