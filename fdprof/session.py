@@ -302,9 +302,8 @@ class Session:
     def _own_caveats(self, mode: type[Mode]) -> tuple[str, ...]:
         caveats = []
         if self._is_audited:
-            caveats.append(
-                "audited: buffers are poisoned before each copy and every call is journalled, which the times include"
-            )
+            cost = "which costs no simulated time" if self._backend.environment().profile else "which the times include"
+            caveats.append(f"audited: buffers are poisoned before each copy and every call is journalled, {cost}")
         if self._disturb is not None:
             caveats.append(
                 f"disturbed by seed {self._disturb}: copies land late and the host is put off; no real times"

@@ -227,6 +227,8 @@ def _load(folder: Path, found: Sequence[Path]) -> Run:
     if folder.is_dir() and not path.exists():
         raise InputError(f"{folder} is not a run of fdprof: it has no {path.name}", _WHICH_FOLDER)
     document = read_json(path, _WHICH_FOLDER)
+    if "kind" in document and "groups" not in document:
+        raise InputError(f"{path} is a report of fdprof (-o or --json), and no saved run", _WHICH_FOLDER)
     version = document.get("schema_version")
     if type(version) is not int or not _OLDEST_VERSION <= version <= SCHEMA_VERSION:
         raise InputError(

@@ -115,7 +115,7 @@ def worst_lines(result: CaptureResult) -> list[str]:
         cause = (
             ""
             if step.largest_cause is None
-            else f", most of it {units.us(step.largest_cause_ns)} {units.shown(step.largest_cause)}"
+            else f", largest cause {units.us(step.largest_cause_ns)} {units.shown(step.largest_cause)}"
         )
         lines.append(
             f"step {step.step}: {units.us(step.window_ns)} µs, host blocked {units.us(step.host_blocked_ns)}, "

@@ -162,7 +162,7 @@ def _have_p99(comparison: Comparison) -> list[bool]:
 def bridge_rows(result: ComparisonResult) -> list[Row]:
     """Return part, baseline, candidate and change in µs, the largest changes first, the step last.
 
-    Parts that do not change are left out, and small ones are one row: the changes add up to the step's.
+    Small changes are one row, and so is what does not change: each column adds up to the step.
     """
     comparison = result.comparison
     if comparison.bridge is None:
@@ -183,6 +183,9 @@ def bridge_rows(result: ComparisonResult) -> list[Row]:
     if left:
         rest = units.signed_us(sum(ns for _, ns in left))
         rows.append((units.counted(len(left), "other"), *means([name for name, _ in left]), rest))
+    same = [name for name, ns in comparison.bridge.parts.items() if not ns]
+    if same:
+        rows.append((f"{len(same):,} unchanged", *means(same), units.signed_us(0)))
     steps = (units.us(of["mean"]) for of in comparison.step_ns)
     return [*rows, ("the step", *steps, units.signed_us(comparison.bridge.step_ns))]
 

@@ -4,7 +4,7 @@ from fdprof.reports._bars import show_step
 from fdprof.reports._console import Screen
 from fdprof.reports._findings_page import show_findings
 from fdprof.reports._parts import parts_of_result
-from fdprof.reports._run_text import first_steps, outcome_lines, wrong_line
+from fdprof.reports._run_text import first_steps, outcome_lines, warnings
 from fdprof.reports._table import show_table, width_of
 from fdprof.reports._text import AT_STEP, HEADINGS, P99_NOTE, STATISTICS, has_p99, run_subject, statistic_rows
 
@@ -16,8 +16,8 @@ _FIRST_STEPS = 5
 
 def show_run(screen: Screen, result: RunResult) -> None:
     """Put what to do first, where a step goes, the times, and what came of the transfers."""
-    if not result.is_right:
-        screen.say(wrong_line(result), style="bold")
+    for warning in warnings(result):
+        screen.say(warning, style="bold")
     for number, sentence in enumerate(result.headline):
         screen.say(units.shown(sentence), style="" if number else "bold")
     screen.blank()

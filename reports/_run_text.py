@@ -78,9 +78,14 @@ def hazard_lines(result: RunResult) -> list[str]:
     ]
 
 
-def wrong_line(result: RunResult) -> str:
-    """Return what stands above all else where the values are wrong."""
-    return f"wrong values: {tokens_line(result)}; times of steps that read wrong values say nothing"
+def warnings(result: RunResult) -> list[str]:
+    """Return what stands above all else: that values are wrong, or that only timing made them right."""
+    if not result.is_right:
+        return [f"wrong values: {tokens_line(result)}; times of steps that read wrong values say nothing"]
+    if result.hazards:
+        codes = ", ".join(hazard.code.value for hazard in result.hazards)
+        return [f"hazards: {codes}; the values are right by timing, not by the order of the calls"]
+    return []
 
 
 def tokens_line(result: RunResult) -> str:

@@ -27,7 +27,7 @@ from fdprof.reports._overhead_text import (
     overhead_title,
 )
 from fdprof.reports._parts import Part, parts_of_result
-from fdprof.reports._run_text import outcome_lines, wrong_line
+from fdprof.reports._run_text import outcome_lines, warnings
 from fdprof.reports._text import (
     AT_STEP,
     FINDINGS_TITLE,
@@ -118,7 +118,7 @@ def _run(result: RunResult) -> Iterator[Block]:
     run = result.run
     simulated = " (simulated)" if run.is_simulated else ""
     yield _title(f"{text(run.scenario)} in mode {text(run.mode)} on {text(run.backend)}{simulated}")
-    yield _sentences([*([] if result.is_right else [wrong_line(result)]), *map(units.shown, result.headline)])
+    yield _sentences([*warnings(result), *map(units.shown, result.headline)])
     yield _lines(run_subject(run))
     yield _statistics(HEADINGS, result.summaries)
     yield _parts(parts_of_result(result), result.summaries["window_ns"].mean)

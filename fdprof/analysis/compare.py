@@ -152,7 +152,7 @@ def _inflations(baseline: Side, candidate: Side) -> tuple[str, ...]:
 def _doubts(judgement: Judgement, ratios: Mapping[str, Estimate]) -> tuple[str, ...]:
     """Return what limits the verdict."""
     found = []
-    if not judgement.interleaved:
+    if not judgement.interleaved and judgement.ratio.interval is not None:
         found.append(
             f"recorded apart: the intervals include ±{percent(APART)} that two recordings of one loop may differ by; "
             "modes in one call are interleaved and need no such allowance"

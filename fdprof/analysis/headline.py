@@ -63,10 +63,10 @@ def _begun(facts: Facts, sentence: str) -> str:
 # Causes of less than this share of the idle time are left to the table.
 _SHOWN = 0.15
 _WORDS_OF_CAUSES = {
-    QUEUED: "start latency",
-    ALLOCATE: "allocation",
-    LAUNCH: "host calls",
-    NOT_CAPTURED: "missing from the capture",
+    QUEUED: "queued",
+    ALLOCATE: "allocate",
+    LAUNCH: "launch",
+    NOT_CAPTURED: "not captured",
     HOST: "host code",
 }
 

@@ -176,7 +176,8 @@ def _verdict(
 def _too_few(count: int, unit: str) -> str:
     """Return what there is too little of, and how much would do."""
     if unit == BLOCKS:
-        return f"{counted(count, 'block')} a side give no interval: {MIN_UNITS} are needed"
+        gives = "gives" if count == 1 else "give"
+        return f"{counted(count, 'block')} on a side {gives} no interval: record each with --blocks {MIN_UNITS} or more"
     return f"so few steps give no interval: each side needs {MIN_UNITS * _LEAST_BATCH}"
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from fdprof.cli.captures import DeviceNumber, Look, ProcessId, Progress, StepRange, StepsPart, ThreadId, analyzed
+from fdprof.cli.comparands import refuse_report
 from fdprof.cli.options import Force, Json, Output, check_output, say, show
 from fdprof.errors import FdprofError
 from fdprof.units import printable
@@ -17,8 +18,9 @@ def analyze(
         list[Path],
         typer.Argument(
             metavar="CAPTURE...",
-            help="Nsight Systems export (sqlite or parquetdir), torch.profiler or paddle.profiler JSON (plain or "
-            "gzip), or a folder that `fdprof run` or `fdprof capture` saved.",
+            help="Nsight Systems export (sqlite or parquetdir) or report (.nsys-rep, .qdstrm: through nsys), "
+            "torch.profiler or paddle.profiler JSON (plain or gzip), or a folder that `fdprof run` or `fdprof capture` "
+            "saved.",
         ),
     ],
     steps: StepsPart = None,
@@ -40,6 +42,7 @@ def analyze(
     results, failed = [], []
     for path in captures:
         try:
+            refuse_report(path)
             results.append(analyzed(path, look, progress))
         except FdprofError as error:  # one that cannot be used does not cost the others their report
             failed.append(error)

@@ -180,6 +180,6 @@ def _what_is_wrong(result: "RunResult") -> tuple[str, str]:
     return (
         f"{mode}: first wrong value at step {first.step}, {row}: {first.tensor} "
         f"is {first.got}, expected {first.expected}; "
-        f"{result.stale_reads} of {result.reads} reads stale, {result.wrong_reads} wrong",
+        f"{result.stale_reads} of {result.reads} reads stale, {result.wrong_reads} wrong in another way",
         "a stale read was made before its copy had ended: wait for the event that is recorded after the copy",
     )

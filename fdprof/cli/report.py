@@ -53,7 +53,9 @@ def report(
         for option in ("steps", "step_range", "device", "process", "thread"):
             if is_given(ctx, option):
                 name = option.replace("_", "-")
-                raise UsageError(f"--{name} is for captures", f"fdprof analyze {recording} reads a run as one")
+                side = store.sides_of(recording)[0]
+                a_run = side if side.is_dir() else recording
+                raise UsageError(f"--{name} is for captures", f"fdprof analyze {a_run} reads a run as one")
         shown, results = _saved(recording)
     else:
         refuse_report(recording)

@@ -17,7 +17,7 @@ from fdprof.reports._html.words import (
     numbers_table,
 )
 from fdprof.reports._parts import parts_of_result
-from fdprof.reports._run_text import fence_line, hazard_lines, tokens_line, wrong_line
+from fdprof.reports._run_text import fence_line, hazard_lines, tokens_line, warnings
 from fdprof.reports._text import HEADINGS, loop_line
 
 from fdprof import units
@@ -54,10 +54,9 @@ def part_of_run(result: RunResult, part: str, most_spans: int) -> Part:
 
 
 def _sentences(result: RunResult) -> tuple[str, ...]:
-    """Return what the run comes to; of one with wrong values, that its times say nothing."""
-    if not result.is_right:
-        return (wrong_line(result)[0].upper() + wrong_line(result)[1:] + ".",)
-    return tuple(units.shown(sentence) for sentence in result.headline)
+    """Return what the run comes to, and before it what makes that worth little."""
+    begun = [f"{warning[0].upper()}{warning[1:]}." for warning in warnings(result)]
+    return (*begun, *(units.shown(sentence) for sentence in result.headline))
 
 
 def run_data(result: RunResult, label: str, most_spans: int, left_out: int = 0) -> Json | None:

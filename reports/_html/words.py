@@ -69,7 +69,7 @@ def longest_table(caption: str, worst: Sequence[WorstStep], blocks: IntColumn | 
                 units.shown(step.largest_cause or ""),
             )
         )
-    head = ("step", "length", "host blocked", "device idle", "most of it", "by cause")
+    head = ("step", "length", "host blocked", "device idle", "largest part", "its cause")
     return Table(caption, head, tuple(rows), words=frozenset({5}))
 
 

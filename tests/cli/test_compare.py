@@ -71,7 +71,7 @@ def test_too_few_blocks_end_with_exit_3(run_cli):
     """Five blocks a side, however clear the ratio."""
     done = run_cli("compare", "sync", "async", "--blocks", "5", *SMALL)
     assert 3 == done.exit_code
-    assert "5 blocks a side give no interval: 6 are needed" in done.stderr
+    assert "5 blocks on a side give no interval: record each with --blocks 6 or more" in done.stderr
 
 
 @pytest.mark.parametrize(

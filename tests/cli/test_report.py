@@ -69,6 +69,40 @@ def test_a_report_is_refused_as_what_it_is(run_cli, tmp_path):
     assert "x.json is a report of fdprof" in refused.stderr
 
 
+def test_a_report_called_run_json_does_not_make_its_folder_a_damaged_run(run_cli, tmp_path):
+    """As `-o runs/run.json` beside saved runs does."""
+    assert 0 == run_cli("run", "stop_flag", "--backend", "sim", "--steps", "5", "-o", "run.json", "--no-save").exit_code
+    done = run_cli("report", ".")
+    assert 4 == done.exit_code
+    assert "run.json is a report of fdprof (-o or --json), and no saved run" in done.stderr
+
+
+def test_the_hint_for_a_part_of_a_comparison_names_a_command_that_works(run_cli, tmp_path):
+    """Of a comparison's folder one side is read as a capture."""
+    run_cli("compare", "sync", "async", "--backend", "sim", "--steps", "5", "--blocks", "6", "--runs", "r")
+    (place,) = (tmp_path / "r").iterdir()
+    refused = run_cli("report", f"r/{place.name}", "--steps", "1:3")
+    assert 2 == refused.exit_code
+    assert f"fdprof analyze r/{place.name}/baseline reads a run as one" in refused.stderr
+    assert 0 == run_cli("analyze", f"r/{place.name}/baseline", "--steps", "1:3").exit_code
+
+
+def test_what_is_no_capture_is_named_by_analyze_too(run_cli, tmp_path):
+    """A baseline file and a report of fdprof."""
+    run_cli("compare", "sync", "--save-baseline", "base.json", "--backend", "sim", "--steps", "5", "--no-save")
+    done = run_cli("analyze", "base.json")
+    assert (4, True) == (done.exit_code, "base.json is a baseline" in done.stderr)
+
+
+def test_a_run_that_only_timing_made_right_begins_with_that(run_cli):
+    """The values are right, the order of the calls is not; the simulator's audit takes no time and says so."""
+    options = ("--mode", "overlap", "--fault", "ring-too-shallow", "--backend", "sim", "--audit", "--no-save")
+    done = run_cli("run", "stop_flag", *options)
+    assert 5 == done.exit_code
+    assert done.stdout.startswith(("hazards: ", "wrong values: "))
+    assert "every call is journalled, which costs no simulated time" in " ".join(done.stdout.split())
+
+
 def test_a_baseline_is_refused_as_what_it_is(run_cli):
     """It is one side; the hint says how to hold another against it."""
     run_cli("compare", "sync", "--backend", "sim", "--save-baseline", "b.json", "--blocks", "2", "--steps", "5")

@@ -135,6 +135,12 @@ def test_waits_whose_cpu_time_was_not_sampled_take_that_of_the_others(result):
     assert (200.0, 0.6, 120.0) == (got.wait_ns, got.cpu_share, got.cpu_ns)
 
 
+def test_a_wait_uses_no_more_cpu_time_than_it_lasts(result):
+    """The thread's clock is read around the wait's: 102 of 100 ns are all of it; of a second wait 50 of 100: 3/4."""
+    got = result([(1100, 1200, 102, 1, OUTPUTS, 1), (1500, 1600, 50, 1, OUTPUTS, 1)]).fence
+    assert 0.75 == got.cpu_share
+
+
 def test_waits_of_no_length_have_no_cpu_share(result):
     """0 / 0 is not known."""
     got = result([(1600, 1600, 0, 1, OUTPUTS, 1)]).fence

@@ -119,7 +119,7 @@ def test_a_host_that_launches_all_the_step_is_launch_bound(build):
     assert Bound.HOST is bound
     assert answer.startswith("Transfers are not this loop's problem")
     assert what.startswith("It is launch-bound: the host works 1,000.0 of 1,000.0 µs a step outside waits, 900.0 µs")
-    assert "inside CUDA calls, 20.0 of them launches and copies" in what
+    assert "inside CUDA calls (20.0 launches and copies a step)" in what
     assert "CUDA graph" in advice and "fencing the copies will not help" in advice
 
 

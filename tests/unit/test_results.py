@@ -65,7 +65,7 @@ def test_what_a_run_gives_the_device_is_counted_as_its_launches_and_copies(make_
     run = make_session(kernels=20, device_us=50.0, launch=launch).run("overlap", blocks=1)
     (finding,) = [each for each in result_of(run).findings if each.code.value.endswith(("launch-bound", "host-bound"))]
     assert (code, calls) == (finding.code.value, finding.evidence["work_calls_per_step"])
-    assert f"{calls}.0 of them launches and copies" in finding.text
+    assert f"({calls}.0 launches and copies a step)" in finding.text
     assert ("CUDA graph" in finding.advice) == (launch == "kernels")
 
 

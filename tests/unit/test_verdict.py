@@ -95,7 +95,8 @@ def test_too_few_blocks_are_inconclusive_whatever_they_say(build, blocks):
     """Half the time without noise, and no verdict."""
     got = _judged(build, _blocks(*[1e6] * blocks), _blocks(*[5e5] * blocks))
     assert (Verdict.INCONCLUSIVE, 0.5, None) == (got.verdict, got.ratio.value, got.ratio.interval)
-    assert f"a side give no interval: {MIN_UNITS} are needed" in got.reason
+    gives = "1 block on a side gives" if blocks == 1 else f"{blocks} blocks on a side give"
+    assert f"{gives} no interval: record each with --blocks {MIN_UNITS} or more" == got.reason
 
 
 def test_recordings_made_apart_get_a_wider_interval(build):

@@ -79,7 +79,7 @@ def _host(facts: Facts) -> Finding:
     return Finding(
         code=FindingCode.LAUNCH_BOUND if is_launching else FindingCode.HOST_BOUND,
         text=f"the host works {us(facts.host_work_ns)} of {us(facts.window_ns)} µs a step outside waits, "
-        f"{us(in_calls)} µs of it inside CUDA calls, {count:.1f} of them launches and copies; the device is busy "
+        f"{us(in_calls)} µs of it inside CUDA calls ({count:.1f} launches and copies a step); the device is busy "
         f"{us(busy_ns)} µs",
         certainty=Evidence.PROVED,
         cost_ns_per_step=None,

@@ -60,7 +60,7 @@ def _fence_after_copy(facts: Facts, is_recorded_again: bool) -> Finding | None:
     if not early.any() or not facts.is_worth(cost, blocked):
         return None
     # A step may have several fences: how soon the host comes to those in which it waits longest is what matters.
-    between = weighted_median(after[early], (calls.end_ns - calls.start_ns)[waits][early])
+    between = float(weighted_median(after[early], (calls.end_ns - calls.start_ns)[waits][early]))
     return Finding(
         code=FindingCode.FENCE_AFTER_COPY,
         text=f"the host waits for its copies in the step that issues them, {us(between)} µs after the last of those "
