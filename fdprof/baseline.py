@@ -42,10 +42,11 @@ _MOST_NS = 1 << 53  # sums of step times stay exact
 _MOST_STEPS = 100_000  # of a block, as --steps
 
 
-def save(path: Path, side: Side) -> None:
+def save(path: Path, side: Side, replaces: bool = True) -> None:
     """Write the side so that the file appears whole or not at all; OSError where it cannot be written.
 
-    Texts are written as `load` takes them: without what could drive a terminal.
+    Without `replaces` FileExistsError where there is one.  Texts are written as `load` takes them: without what could
+    drive a terminal.
     """
     tokens = side.tokens
     document = {
@@ -69,7 +70,7 @@ def save(path: Path, side: Side) -> None:
         "notes": [printable(note) for note in side.notes],
         "inflation": inflation_document(side.inflation),
     }
-    write_json(path, document)
+    write_json(path, document, replaces)
 
 
 def _fields_document(fields: Mapping[str, Field]) -> dict[str, Field]:

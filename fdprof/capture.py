@@ -195,6 +195,7 @@ class Capture:
     time_error_ns: int = 0  # how far a time may be off by the format's own rounding
     rows: int = 0  # rows of the file that were read
     inflation: Inflation | None = None  # None: not measured
+    asked_limit_ns: int | None = None  # of a run: the shortest possible step, by the work that it was asked for
     limits: tuple[str, ...] = field(default=())
 
     @property

@@ -19,9 +19,9 @@ from fdprof.errors import InputError
 Value = TypeVar("Value")
 
 
-def write_json(path: Path, document: dict[str, Any]) -> None:
-    """Write a document so that it appears whole or not at all."""
-    write_text(path, json.dumps(document, indent=1) + "\n")
+def write_json(path: Path, document: dict[str, Any], replaces: bool = True) -> None:
+    """Write a document so that it appears whole or not at all; as `write_bytes`."""
+    write_bytes(path, (json.dumps(document, indent=1) + "\n").encode(), replaces)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -19,7 +19,8 @@ def write_table(path: Path, columns: Mapping[str, npt.ArrayLike]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    pq.write_table(pa.table(dict(columns)), path)
+    with path.open("wb") as file:  # of a path Arrow makes a URI where it looks like one, and a home of "~"
+        pq.write_table(pa.table(dict(columns)), file)
 
 
 def read_table(path: Path, schema: Schema, rows: int, hint: str, without: str | None = None) -> Table:
@@ -33,12 +34,14 @@ def read_table(path: Path, schema: Schema, rows: int, hint: str, without: str | 
     require_file(path, hint)
     try:
         # The count first: a few bytes of a run-length code may stand for any number of rows.
-        found = pq.read_metadata(path).num_rows
+        with path.open("rb") as file:
+            found = pq.read_metadata(file).num_rows
         if found != rows:
             raise InputError(f"{path} has {found} rows, the document beside it says {rows}", hint)
         if found > max(_CHECKED_FROM_ROWS, _MAX_ROWS_A_BYTE * path.stat().st_size):
             raise InputError(f"{path} has more rows than its size allows: {found:,}", hint)
-        table = pq.read_table(path)
+        with path.open("rb") as file:
+            table = pq.read_table(file)
         there = [column for column in schema if column != without]
         for column in there:
             if not pa.types.is_integer(table[column].type) or table[column].null_count:

@@ -33,7 +33,6 @@ from fdprof.model import Block, CallKind, CallSite, Direction, IntColumn, Memory
 
 _LIMITS = (
     "a run has no tracer: copies have no device interval, so the device's time in them counts as idle",
-    "limit and efficiency here are of what the counted steps show; `fdprof report` gives those of the work asked for",
     "a call here is one of fdprof's operations, which may be several CUDA calls: a launch of a forward pass is one",
 )
 
@@ -85,6 +84,7 @@ def capture_of(run: Run) -> Capture:
         event_records=Table.of_rows(EVENT_RECORDS, []),
         overhead=Table.of_rows(OVERHEAD, []),
         untimed_copies=Table.of(UNTIMED_COPIES, _joined(copies, tuple(UNTIMED_COPIES))),
+        asked_limit_ns=run.limit_ns,
         time_error_ns=max((block.clock.error_ns for block in run.blocks), default=0),
         rows=len(table),
         limits=(*_LIMITS, *run.caveats),

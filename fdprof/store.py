@@ -56,7 +56,8 @@ from fdprof.parquet import read_table, write_table
 
 # History of the format.  1: first.  2: tables waits and journal with the tensors' names, fault and audited, and what a
 # group says beside its tensors; a folder of 1 is read as one without them.  3: digests of reads, states of the GPU, and
-# the call that made the run.  Some of 3 lack `work`, which was added without a new number: it is not known then.
+# the call that made the run.  Some of 3 lack `work`, and `run` of a block, which were added without a new number: they
+# are not known then.
 SCHEMA_VERSION = 3
 _OLDEST_VERSION = 1
 
@@ -74,6 +75,8 @@ _COLUMNS_SINCE_3 = {"reads": "digest"}
 _MAY_BE_NONE = frozenset({("waits", "value_step"), ("waits", "group"), ("journal", "tensor")})
 """Columns whose -1 says that there is none."""
 
+
+_FAR_NS = 86_400 * 10**9
 
 _RUN_FILE = "run.json"
 _POLICY_FILE = "policy.json"
@@ -117,13 +120,14 @@ def _unfinished(run: Run) -> Run:
 def add_block(folder: Path, block: Block) -> None:
     """Add a finished block to a run's folder."""
     log = block.log
+    run = read_json(folder / _RUN_FILE, _DAMAGED).get("id")
     tables = {name: getattr(log, name).columns for name in _TABLES}
     tables["steps"] = {"start_ns": log.step_starts_ns, "end_ns": log.step_ends_ns}
 
     def fill(scratch: Path) -> None:
         for name, columns in tables.items():
             write_table(scratch / f"{name}.parquet", columns)
-        write_json(scratch / "block.json", _block_document(block))
+        write_json(scratch / "block.json", {"run": run} | _block_document(block))
 
     place = folder / f"block-{block.index:03d}"
     if not folders.make(place, fill):
@@ -242,7 +246,8 @@ def _load(folder: Path, found: Sequence[Path]) -> Run:
     if len(found) > MAX_BLOCKS:
         raise InputError(f"{folder} has {len(found):,} blocks, at most {MAX_BLOCKS:,} are read", _DAMAGED)
     places = enumerate(found)
-    blocks = tuple(_load_block(place, index, version, groups) for index, place in places)
+    run_id = document.get("id")
+    blocks = tuple(_load_block(place, index, version, groups, run_id) for index, place in places)
     with damage_in(path, _DAMAGED):
         if version < 2:
             document |= {"fault": None, "audited": False}
@@ -269,7 +274,7 @@ def _load(folder: Path, found: Sequence[Path]) -> Run:
         )
 
 
-def _load_block(folder: Path, index: int, version: int, groups: int) -> Block:
+def _load_block(folder: Path, index: int, version: int, groups: int, run: Any) -> Block:
     path = folder / "block.json"
     document = read_json(path, _DAMAGED)
     with damage_in(path, _DAMAGED):
@@ -316,6 +321,8 @@ def _load_block(folder: Path, index: int, version: int, groups: int) -> Block:
             block.tokens.overrun_tokens,
         ):
             natural(value)
+        if document.get("run", run) != run:
+            raise ValueError("it is of another run")
         if block.index != index:
             raise ValueError(f"index {block.index} where block {index} is expected: a block is missing")
     limits = {
@@ -326,6 +333,10 @@ def _load_block(folder: Path, index: int, version: int, groups: int) -> Block:
         "waits": {"step": len(steps), "value_step": len(steps), "group": groups},
         "journal": {"act": len(Act), "tensor": len(log.tensor_names)},
     }
+    for name in ("calls", "ranges", "kernels", "waits"):
+        _require_times(folder / f"{name}.parquet", tables[name], steps)
+    if (tables["waits"]["cpu_ns"] < -1).any():
+        raise InputError(f"{folder / 'waits'}.parquet: a wait used less than no CPU time", _DAMAGED)
     for name, columns in limits.items():
         for column, limit in columns.items():
             lowest = -1 if (name, column) in _MAY_BE_NONE else 0
@@ -338,14 +349,27 @@ def _load_block(folder: Path, index: int, version: int, groups: int) -> Block:
     return block
 
 
+def _require_times(path: Path, table: Table, steps: Table) -> None:
+    """Raise InputError where a row ends before it begins, or is far from the block's steps."""
+    if not len(table):
+        return
+    start, end = table["start_ns"], table["end_ns"]
+    if (end < start).any():
+        raise InputError(f"{path}: row {int(np.argmax(end < start))} ends before it begins", _DAMAGED)
+    if len(steps) and (
+        int(start.min()) < int(steps["start_ns"][0]) - _FAR_NS or int(end.max()) > int(steps["end_ns"][-1]) + _FAR_NS
+    ):
+        raise InputError(f"{path}: times lie more than a day from the steps", _DAMAGED)
+
+
 def _environment(value: Any) -> Environment:
     """Return an environment whose texts can be printed."""
-    for entry in value.values():
-        if isinstance(entry, str):
+    cpus, nvtx = value["cpu_count"], value.get("nvtx", False)
+    texts = {name: entry for name, entry in value.items() if name not in ("cpu_count", "nvtx")}
+    for name, entry in texts.items():
+        if entry is not None or name in ("fdprof", "python", "os", "cpu"):
             text(entry)
-        elif entry is not None and not isinstance(entry, int):
-            raise ValueError(f"{str(entry)[:40]!r} where a text or a number is expected")
-    return Environment(**value)
+    return Environment(**texts, cpu_count=None if cpus is None else natural(cpus), nvtx=boolean(nvtx))
 
 
 def _work(value: Any) -> DeviceWork | None:

@@ -99,7 +99,11 @@ TRANSFERS = (
     Column("issue_ns", REAL, "host inside the calls that start it, mean a step"),
     Column("copy_ns", REAL, "device moving its bytes, mean a step"),
     Column("wait_ns", REAL, "host in the waits that cover it, mean a step; one that covers several stands at each"),
-    Column("blocking_share", REAL, "of a capture: share of the calls in which the host waited for the copy"),
+    Column(
+        "blocking_share",
+        REAL,
+        "of a capture: share of the calls that block: by their name, or as they returned after the copy's end",
+    ),
     Column("unawaited", INTEGER, "of a capture: copies to the host that no wait in the steps covers"),
     Column("wait_after_ns", REAL, "of a capture: median from the return of the copy's call to the begin of its wait"),
     Column("behind_ns", REAL, "of a capture: waits right behind these calls, mean a step"),

@@ -16,7 +16,9 @@ def signed_us(ns: int) -> str:
 
 
 def size(size_bytes: int) -> str:
-    """Return a size in the largest binary unit that leaves at least one: 513 gives '513 B', 2048 '2.0 KiB'."""
+    """Return a size in the largest binary unit that leaves at least one: 513 gives '513 B', 2048 '2.0 KiB'; -1 '-'."""
+    if size_bytes < 0:
+        return NOT_OBSERVED
     if size_bytes < 1024:
         return f"{size_bytes} B"
     value = float(size_bytes)

@@ -42,10 +42,11 @@ def loop_lines(result: CaptureResult) -> list[str]:
     traced = ", ".join(f"{count:.2f} {kind.replace('_', ' ')}" for kind, count in facts.calls_per_step.items())
     lines = [f"calls traced a step: {traced or 'none'}"]
     if facts.limit_ns is not None:
-        lines.append(
-            f"limit {units.us(facts.limit_ns)} µs: the longer of device busy and host work outside waits "
-            f"({units.us(facts.host_work_ns - facts.unseen_wait_ns)} µs); efficiency {units.percent(facts.efficiency)}"
-        )
+        host_ns = facts.host_work_ns - facts.unseen_wait_ns
+        work = f"the longer of device busy and host work outside waits ({units.us(host_ns)} µs)"
+        if facts.capture.asked_limit_ns is not None:
+            work = "the longer of the device work and the host work that the run was asked for"
+        lines.append(f"limit {units.us(facts.limit_ns)} µs: {work}; efficiency {units.percent(facts.efficiency)}")
     if facts.run_ahead_share is not None and facts.launch_lead_ns is not None:
         lines.append(
             f"run-ahead in {units.percent(facts.run_ahead_share)} of the steps, launch lead "
@@ -59,7 +60,7 @@ def transfer_rows(result: CaptureResult) -> list[Row]:
     return [
         (
             units.shown(f"{transfer.name}, {transfer.direction}"),
-            units.SEVERAL.format(transfer.per_step, units.size(max(transfer.size_bytes, 0))),
+            units.SEVERAL.format(transfer.per_step, units.size(transfer.size_bytes)),
             transfer.memory,
             units.us(transfer.issue_ns),
             units.us(transfer.copy_ns),

@@ -9,6 +9,7 @@ class CsvReport:
     """One line of names, then one a step."""
 
     suffix = ".csv"
+    needs = ("pandas",)
     renders = EVERY
 
     def render(self, result: Reportable) -> str:

@@ -10,6 +10,7 @@ class HtmlReport:
     """One page: what it comes to, where a step goes, the numbers, the timeline of chosen steps."""
 
     suffix = ".html"
+    needs = ("jinja2",)
     renders = EVERY
 
     def render(self, result: Reportable) -> str:

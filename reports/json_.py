@@ -27,6 +27,7 @@ class JsonReport:
     """One document for a run, a comparison, an analysis or several, or for what profiling costs."""
 
     suffix = ".json"
+    needs: tuple[str, ...] = ()
     renders = EVERY
 
     def render(self, result: Reportable) -> str:

@@ -60,6 +60,7 @@ class MarkdownReport:
     """One page: what it comes to, the times, where the time is, the findings, the notes."""
 
     suffix = ".md"
+    needs: tuple[str, ...] = ()
     renders = EVERY
 
     def render(self, result: Reportable) -> str:

@@ -11,6 +11,7 @@ class ParquetReport:
     """One row a step."""
 
     suffix = ".parquet"
+    needs = ("pandas", "pyarrow")
     renders = EVERY
 
     def render(self, result: Reportable) -> bytes:

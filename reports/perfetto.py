@@ -28,6 +28,7 @@ class PerfettoReport:
     """A run, a capture, several captures, or both sides of a comparison, each of them a group of tracks."""
 
     suffix = ".perfetto-trace"
+    needs = ("perfetto",)
     renders = HAVE_STEPS
 
     def render(self, result: Reportable) -> bytes:

@@ -54,6 +54,10 @@ class Report(Protocol):
         """The ending of its files; of several that fit the longest decides: .transfers.csv before .csv."""
 
     @property
+    def needs(self) -> tuple[str, ...]:
+        """The packages, beside those that every command needs, without which it cannot render."""
+
+    @property
     def renders(self) -> tuple[type, ...]:
         """The kinds of result that it has something to show of."""
 

@@ -25,6 +25,7 @@ class TerminalReport:
     is_ascii: bool = False
 
     suffix: ClassVar[str] = ".txt"
+    needs: tuple[str, ...] = ()
     renders: ClassVar[tuple[type, ...]] = EVERY
 
     def render(self, result: Reportable) -> str:

@@ -9,6 +9,7 @@ class TransfersCsvReport:
     """One line of names, then one a transfer."""
 
     suffix = ".transfers.csv"
+    needs = ("pandas",)
     renders = HAVE_STEPS
 
     def render(self, result: Reportable) -> str:

@@ -9,6 +9,7 @@ class TransfersParquetReport:
     """One row a transfer."""
 
     suffix = ".transfers.parquet"
+    needs = ("pandas", "pyarrow")
     renders = HAVE_STEPS
 
     def render(self, result: Reportable) -> bytes:

@@ -142,7 +142,13 @@ class Facts:
 
     @cached_property
     def limit_ns(self) -> float | None:
-        """The shortest possible mean step: the longer of the mean device work and the mean host work.
+        """The shortest possible mean step: that of the work a run was asked for, else what the steps show."""
+        asked = self.capture.asked_limit_ns
+        return self._shown_limit_ns if asked is None else float(asked)
+
+    @cached_property
+    def _shown_limit_ns(self) -> float | None:
+        """The longer of the mean device work and the mean host work.
 
         Not the mean of each step's longer one: a host that runs ahead makes up in one step what it lost in another.
         Time in ranges that polls may fill is not counted as work.  None where device work is missing.
@@ -156,12 +162,13 @@ class Facts:
     def gain_ns(self) -> float | None:
         """What a step could be shorter by at most if no wait held the host up.
 
-        The step less its limit, and no more than the idle time that the host has a part in.
+        The step less its limit, and no more than the idle time that the host has a part in.  Of a run less the longer
+        of two: the work that was asked for, and what the counted steps show of it.
         """
-        idle = self.ledger.device_idle_ns
-        if self.limit_ns is None or idle is None:
+        idle, shown, limit = self.ledger.device_idle_ns, self._shown_limit_ns, self.limit_ns
+        if limit is None or shown is None or idle is None:
             return None
-        return max(min(self.window_ns - self.limit_ns, float(idle.mean()) - self.between_queued_ns), 0.0)
+        return max(min(self.window_ns - max(limit, shown), float(idle.mean()) - self.between_queued_ns), 0.0)
 
     @cached_property
     def between_queued_ns(self) -> float:

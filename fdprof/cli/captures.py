@@ -58,8 +58,11 @@ def again(
     device: int | None = None,
     process: int | None = None,
     thread: int | None = None,
-) -> str:
-    """Return the command that analyses a saved run or a capture again, for a shell; --steps can be added to it."""
+) -> str | None:
+    """Return the command that analyses a saved run or a capture again, for a shell; --steps can be added to it.
+
+    None where it could not be printed: a path may hold a line break.
+    """
     given = {
         "--step-range": None if pattern is None else pattern.pattern,
         "--device": device,
@@ -68,7 +71,8 @@ def again(
     }
     name = f"./{path}" if str(path).startswith("-") else str(path)
     options = [word for option, value in given.items() if value is not None for word in (option, str(value))]
-    return printable(shlex.join(["fdprof", "analyze", name, *options]))
+    command = shlex.join(["fdprof", "analyze", name, *options])
+    return command if printable(command) == command else None
 
 
 def analyzed(path: Path, look: Look, progress: "Progress") -> "CaptureResult":

@@ -1,5 +1,6 @@
 """`fdprof compare`: two modes in interleaved blocks, or saved runs, baselines and captures."""
 
+import contextlib
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -137,15 +138,14 @@ def command_for(params_type: type[LoopParams]) -> Callable[..., None]:
             recorded = iter(of_runs(done, recording.folders))
             found |= {at: next(recorded) for at, each in enumerate(given) if each.path is None}
         entries = [found[at] for at in range(len(given))]
-        comparison = _shown(entries, policy, json, output, force)
-        if recording is not None:
-            recording.require_saved()
+        with recording.reported() if recording is not None else contextlib.nullcontext():
+            comparison = _shown(entries, policy, json, output, force)
         _require_right(entries, comparison)
         end_if_interrupted(done)
         if comparison is not None:
             _require(comparison)
         if save_baseline is not None:
-            _save(save_baseline, entries[-1])
+            _save(save_baseline, entries[-1], force)
 
     return compare
 
@@ -178,11 +178,14 @@ def _require_right(found: Sequence[Comparand], comparison: "Comparison | None") 
         )
 
 
-def _save(path: Path, entry: Comparand) -> None:
+def _save(path: Path, entry: Comparand, force: bool) -> None:
     from fdprof import baseline
 
     try:
-        baseline.save(path, entry.side)
+        baseline.save(path, entry.side, replaces=force)
+    except FileExistsError as error:
+        hint = "choose another --save-baseline, or pass --force to replace it"
+        raise UsageError(f"{path} has come to exist meanwhile", hint) from error
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror or error}", "choose another --save-baseline") from error
     say(f"saved the baseline {path}")

@@ -1,6 +1,7 @@
 """Options shared by commands: those made from parameter records, and where output goes."""
 
 import dataclasses
+import importlib.util
 import inspect
 import os
 import sys
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 import typer
 
 from fdprof import plugins
-from fdprof.errors import UsageError
+from fdprof.errors import EnvironmentMissing, UsageError
 from fdprof.params import MAX_BLOCKS
 from fdprof.units import printable
 
@@ -107,7 +108,7 @@ def check_output(output: Path | None, force: bool, inputs: Sequence[Path] = ()) 
     """
     if output is not None:
         check_place(output, "-o", force)
-        _report_for(output)
+        require_packages(_report_for(output).needs, f"{output.name} needs")
         place = output.resolve()
         for path in inputs:
             read = path.resolve()
@@ -117,9 +118,19 @@ def check_output(output: Path | None, force: bool, inputs: Sequence[Path] = ()) 
                 raise UsageError(f"-o {output} would replace or add to what is read: {path}", "choose another -o")
 
 
+def require_packages(names: Sequence[str], what: str) -> None:
+    """Raise EnvironmentMissing, before anything is run, for the first package that is not installed."""
+    for name in names:
+        if importlib.util.find_spec(name) is None:
+            raise EnvironmentMissing(f"{what} the package {name}, which is not installed", f"pip install {name}")
+
+
 def check_place(output: Path, option: str, force: bool) -> None:
     """Raise UsageError, before anything is run, when the file that an option names cannot be written."""
-    parent = output.parent
+    try:
+        parent = output.resolve().parent  # a link is written through
+    except (OSError, RuntimeError) as error:
+        raise UsageError(f"cannot write {output}: its links lead nowhere", f"choose another {option}") from error
     try:
         if output.is_dir():
             raise UsageError(f"{output} is a folder", "give the name of a file")

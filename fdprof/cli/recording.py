@@ -13,6 +13,7 @@ from fdprof import plugins
 from fdprof.cli.options import progress, record_from, say
 from fdprof.errors import FdprofError, UsageError, WrongResult
 from fdprof.params import Extent, LoopParams
+from fdprof.units import printable
 
 if TYPE_CHECKING:  # NumPy is behind them, and --help must not wait for NumPy
     from fdprof.analysis.results import RunResult
@@ -103,8 +104,15 @@ class Recording:
             raise typer.Exit(INTERRUPTED)
         return sides
 
-    def require_saved(self) -> None:
-        """Raise what kept the blocks from being saved, if anything did."""
+    @contextmanager
+    def reported(self) -> Iterator[None]:
+        """Raise, once its body has reported, what kept the blocks from being saved, or say it where the body raises."""
+        try:
+            yield
+        except FdprofError:
+            if self._not_saved is not None:
+                say(f"fdprof: {self._not_saved}")
+            raise
         if self._not_saved is not None:
             raise self._not_saved
 
@@ -146,7 +154,7 @@ def _finish(folders: Sequence[Path], sides: Sequence["Run"]) -> Sequence[Path]:
     except FdprofError as error:
         say(f"fdprof: {error}")
         return ()
-    say(f"saved {place}")
+    say(f"saved {printable(str(place))}")
     return folders
 
 

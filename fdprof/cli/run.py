@@ -64,8 +64,8 @@ def command_for(params_type: type[LoopParams]) -> Callable[..., None]:
         from fdprof.analysis.results import result_of
 
         result = replace(result_of(recorded), again=again(recording.folders[0]) if recording.folders else None)
-        show(result, json, output, force)
-        recording.require_saved()
+        with recording.reported():
+            show(result, json, output, force)
         require_right([result])
         end_if_interrupted([recorded])
 

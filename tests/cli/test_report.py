@@ -2,6 +2,7 @@
 """`fdprof report` of runs, comparisons and captures, and how an output's name chooses its format."""
 
 import csv
+import importlib
 import json
 import os
 import shutil
@@ -11,6 +12,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from fdprof.reports.html import HtmlReport
+
+from fdprof.errors import UsageError
 
 DATA = Path(__file__).parents[1] / "data" / "h200-2026-11-30"
 CAPTURE = DATA / "both-ways" / "stop_flag_sync.fdprof"
@@ -146,14 +150,54 @@ def test_of_two_endings_that_fit_the_longer_decides(run_cli, tmp_path):
 
 def test_a_package_that_is_missing_is_named_and_is_no_bug_of_fdprof(run_cli, tmp_path, monkeypatch):
     """A broken installation: exit 6, as for whatever else is not there; nothing is written."""
-    monkeypatch.delitem(sys.modules, "fdprof.reports._html.page", raising=False)
-    monkeypatch.setitem(sys.modules, "jinja2", None)
+    monkeypatch.setattr(HtmlReport, "render", lambda self, result: importlib.import_module("no_such_package"))
     done = run_cli("report", str(RUN), "-o", "page.html")
     assert 6 == done.exit_code
-    assert "fdprof: the package jinja2 is not installed, which fdprof needs\n" in done.stderr
+    assert "fdprof: the package no_such_package is not installed, which fdprof needs\n" in done.stderr
     assert "pip check" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [("x.html", "jinja2"), ("x.perfetto-trace", "perfetto"), ("x.csv", "pandas"), ("x.transfers.parquet", "pyarrow")],
+)
+def test_what_a_format_needs_is_asked_for_before_anything_runs(run_cli, tmp_path, monkeypatch, name, package):
+    """A loop of an hour is not lost for it."""
+    monkeypatch.setitem(sys.modules, package, None)
+    done = run_cli("run", "stop_flag", "--backend", "sim", "-o", name)
+    assert (6, "") == (done.exit_code, done.stdout)
+    assert f"{name} needs the package {package}, which is not installed" in done.stderr
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_links_that_lead_nowhere_are_refused_before_anything_runs(run_cli, tmp_path):
+    """Two that name each other, and one into a folder that is not there; --force does not help."""
+    (tmp_path / "a.html").symlink_to("b.html")
+    (tmp_path / "b.html").symlink_to("a.html")
+    (tmp_path / "d.html").symlink_to("deep/nodir/x.html")
+    for name in ("a.html", "d.html") if sys.version_info < (3, 13) else ("d.html",):
+        refused = run_cli("run", "stop_flag", "--backend", "sim", "-o", name, "--force")
+        assert (2, "") == (refused.exit_code, refused.stdout)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_report_that_cannot_be_written_does_not_hide_that_blocks_were_not_saved(run_cli, monkeypatch):
+    """Both are said; the disk was full before."""
+
+    def full(self, result):
+        raise UsageError("cannot write x.html: No space left on device")
+
+    def no_space(folder, block):
+        raise UsageError("cannot write block-000: No space left on device")
+
+    monkeypatch.setattr(HtmlReport, "render", full)
+    monkeypatch.setattr("fdprof.store.add_block", no_space)
+    done = run_cli("run", "stop_flag", "--backend", "sim", "--steps", "5", "-o", "x.html")
+    assert 2 == done.exit_code
+    assert "cannot write block-000" in done.stderr
+    assert "cannot write x.html" in done.stderr
 
 
 def test_an_unknown_ending_gets_the_list_of_those_there_are(run_cli):

@@ -264,6 +264,14 @@ def test_step_times_go_from_1_ns_to_104_days_together(written, windows):
 # The file
 
 
+def test_a_file_that_came_meanwhile_is_kept(tmp_path, run_side):
+    """Unless it is to be replaced."""
+    (tmp_path / "b.json").write_text("precious", encoding="utf-8")
+    with pytest.raises(FileExistsError):
+        baseline.save(tmp_path / "b.json", run_side, replaces=False)
+    assert ["precious"] == [entry.read_text(encoding="utf-8") for entry in tmp_path.iterdir()]
+
+
 def test_a_saved_file_begins_with_what_it_is(tmp_path, run_side):
     """Its entries are KEYS in this order, the first two saying what it is."""
     baseline.save(tmp_path / "b.json", run_side)

@@ -4,6 +4,7 @@
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -46,6 +47,64 @@ def test_a_run_of_more_blocks_than_can_be_compared_is_refused(tmp_path, finished
         store.add_block(folder, block)
     monkeypatch.setattr(store, "MAX_BLOCKS", 1)
     with pytest.raises(InputError, match="has 2 blocks, at most 1 are read"):
+        store.load(folder)
+
+
+@pytest.mark.parametrize("name", ["a:b", "s3:b", "file:zz", "~", "lat\udce9"])
+def test_a_folder_is_what_its_name_says_and_no_address(tmp_path, monkeypatch, finished_run, name):
+    """Arrow takes URIs for addresses and "~" for a home."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (folder,) = store.create(Path(name), [finished_run])
+    for block in finished_run.blocks:
+        store.add_block(folder, block)
+    assert finished_run.blocks == store.load(folder).blocks
+    assert not (tmp_path / "home").exists()
+
+
+def kept_in(place, run):
+    (folder,) = store.create(place, [run])
+    for block in run.blocks:
+        store.add_block(folder, block)
+    return folder
+
+
+@pytest.mark.parametrize("table", ["calls", "ranges", "kernels", "waits"])
+@pytest.mark.parametrize(("end", "words"), [(-1, "ends before it begins"), (2**62, "more than a day from the steps")])
+def test_times_that_cannot_be_are_damage(tmp_path, finished_run, table, end, words):
+    """A row that ends before it begins, or after 146 years."""
+    path = kept_in(tmp_path, finished_run) / "block-001" / f"{table}.parquet"
+    columns = pq.read_table(path)
+    ends = columns["end_ns"].to_numpy().copy()
+    ends[len(ends) // 2] = end
+    at = columns.column_names.index("end_ns")
+    pq.write_table(columns.set_column(at, "end_ns", [ends]), path)
+    with pytest.raises(InputError, match=words):
+        store.load(path.parents[1])
+
+
+def test_a_block_of_another_run_is_refused(tmp_path, finished_run):
+    """A block says which run it is of; one that was saved before blocks did says nothing."""
+    mine = kept_in(tmp_path / "a", finished_run)
+    other = kept_in(tmp_path / "b", replace(finished_run, id="another"))
+    shutil.rmtree(mine / "block-000")
+    shutil.copytree(other / "block-000", mine / "block-000")
+    with pytest.raises(InputError, match="it is of another run"):
+        store.load(mine)
+    document = json.loads((mine / "block-000" / "block.json").read_text(encoding="utf-8"))
+    del document["run"]
+    (mine / "block-000" / "block.json").write_text(json.dumps(document), encoding="utf-8")
+    assert 2 == len(store.load(mine).blocks)
+
+
+@pytest.mark.parametrize("field", ["fdprof", "python", "gpu", "profile"])
+def test_a_number_for_a_text_of_the_environment_is_damage(tmp_path, finished_run, field):
+    """Reports print it as a text."""
+    folder = kept_in(tmp_path, finished_run)
+    document = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    document["environment"][field] = 1
+    (folder / "run.json").write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(InputError, match=r"run\.json"):
         store.load(folder)
 
 

@@ -40,6 +40,17 @@ def test_each_result_is_shown_as_it_was_looked_at(cases, golden, name, width):
     golden("terminal", f"{name}-{width}.txt", TerminalReport(width).render(cases[name]))
 
 
+def test_a_size_that_is_not_known_is_not_shown_as_0(build):
+    """As a trace without bytes has it; the sentence leaves it out."""
+    calls = [("cudaLaunchKernel", 0, 5), ("cudaMemcpy", 10, 80)]
+    work = [("kernel", 6, 60, 0), ("D2H pageable", 66, 68, 1)]
+    capture = build.a_loop(3, 100, calls, work, [("transfer", 9, 90)])
+    text = TerminalReport(100, False, False).render(analyze(capture, "x", Choice()))
+    assert "1.00 × -" in text
+    assert "0 B" not in text
+    assert "First, 1.00 copies a step to pageable host memory (in transfer): copy" in " ".join(text.split())
+
+
 @pytest.mark.parametrize("name", ["run", "comparison", "analysis_hostile"])
 def test_in_ascii_it_is_the_same_report(cases, golden, name):
     """With a letter for each meaning in the bars."""

@@ -74,6 +74,7 @@ def _finding(
     times = [transfer.copy_ns for transfer in transfers]
     copy_ns = None if None in times else sum(time for time in times if time is not None)
     longest = max(transfers, key=lambda transfer: transfer.issue_ns or 0.0)
+    what = "" if longest.size_bytes < 0 else f"{size(longest.size_bytes)} "
     return Finding(
         code=code,
         text=f"{count:.2f} copies a step {where} hold the host for {us(issue_ns)} µs"
@@ -83,7 +84,7 @@ def _finding(
         cost_ns_per_step=cost,
         evidence={"copies_per_step": count, "issue_ns": issue_ns, "stall_ns": stall_ns, "copy_ns": copy_ns, **evidence},
         advice=advice,
-        subject=f"{count:.2f} copies a step {where} ({size(max(longest.size_bytes, 0))} {placed(longest.name)})",
+        subject=f"{count:.2f} copies a step {where} ({what}{placed(longest.name)})",
         steps=facts.steps_of_calls(_calls_of(facts, transfers)),
     )
 
@@ -96,12 +97,14 @@ def _calls_of(facts: Facts, transfers: Sequence[CaptureTransfer]) -> IntColumn:
         {transfer.name for transfer in transfers}, calls.blocks & ~calls.only_waits & (calls.direction == direction)
     )
     memory = {transfer.memory for transfer in transfers}
-    copies = copies[np.isin(_host_side(facts, copies), [int(side) for side in HostSide if side.name.lower() in memory])]
+    copies = copies[
+        np.isin(host_side_of(facts, copies), [int(side) for side in HostSide if side.name.lower() in memory])
+    ]
     waits = facts.calls_in_steps(calls.only_waits & calls.blocks)
     return np.union1d(copies, waits[np.isin(calls.stall[waits], calls.stall[copies])])
 
 
-def _host_side(facts: Facts, calls: IntColumn) -> IntColumn:
+def host_side_of(facts: Facts, calls: IntColumn) -> IntColumn:
     """Return the HostSide of each call's copy."""
     capture = facts.capture
     untimed = capture.untimed_copies

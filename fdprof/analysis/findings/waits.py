@@ -3,11 +3,11 @@
 import numpy as np
 
 from fdprof.analysis.facts import Facts
-from fdprof.analysis.findings.copies import UPLOAD
+from fdprof.analysis.findings.copies import UPLOAD, host_side_of
 from fdprof.analysis.sites import OUTSIDE, is_hidden, is_operator, placed
 from fdprof.analysis.stalls import SyncSite
 from fdprof.api_calls import kind_of, plain_name
-from fdprof.capture import ApiKind, Evidence
+from fdprof.capture import ApiKind, Evidence, HostSide
 from fdprof.finding import Finding, FindingCode
 from fdprof.units import us
 
@@ -42,10 +42,10 @@ def _hidden(facts: Facts) -> list[Finding]:
 
 def _hidden_at(facts: Facts, site: SyncSite, cost: float | None) -> Finding:
     inside_ = "" if site.other_work_ns is None else f", {us(site.other_work_ns)} µs of it for work queued before"
-    memory = sorted({t.memory for t in facts.transfers if t.name == site.site and t.blocking_share > 0.5})
-    kind = f" ({', '.join(memory)} memory)" if site.is_copy and memory else ""
     is_its_call = np.array([plain_name(name) == site.call for name in facts.capture.names], dtype=bool)
     rows = facts.calls_at((site.site,), facts.calls.blocks & is_its_call[facts.capture.api["name"]])
+    memory = sorted({HostSide(side).name.lower() for side in host_side_of(facts, rows).tolist()})
+    kind = f" ({', '.join(memory)} memory)" if site.is_copy and memory else ""
     return Finding(
         code=FindingCode.HIDDEN_SYNC,
         text=f"{site.call} {placed(site.site)}{kind}: {site.per_step:.2f} a step, {us(site.blocked_ns)} µs a "
