@@ -38,7 +38,7 @@ def _times(screen: Screen, result: RunResult) -> None:
     """Put the statistics with the first steps beside them, or where there is no room, below."""
     count = result.summaries["window_ns"].count
     screen.title(f"{result.run.mode}: times per step, µs, of {count:,} counted")
-    headings, rows = (*STATISTICS, AT_STEP), statistic_rows(HEADINGS, result.summaries)
+    headings, rows = (*STATISTICS, AT_STEP), statistic_rows(HEADINGS, result.summaries, result.label_of_max)
     steps, firsts = first_steps(result, _FIRST_STEPS)
     beside = [(*row, *first[1:]) for row, first in zip(rows, firsts, strict=True)]
     if width_of(screen, (*headings, *steps), beside) <= screen.width:

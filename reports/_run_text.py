@@ -4,19 +4,19 @@ from fdprof.reports._text import HEADINGS, Row, has_p99, interrupted
 
 from fdprof import units
 from fdprof.analysis.results import RunResult
-from fdprof.analysis.run_times import COUNTED
 
 _TRANSFERS_SHOWN = 10
 
 
 def first_steps(result: RunResult, most: int) -> tuple[list[str], list[Row]]:
     """Return the numbers of the first counted steps, `most` at most, and their times in µs, one row a heading."""
-    times = result.times
-    steps = times.step[times.part == COUNTED][:most]
+    steps = (
+        [] if result.facts is None else [result.facts.steps.label(at) for at in range(len(result.facts.steps))[:most]]
+    )
     found = []
     for name, heading in HEADINGS.items():
         column = result.counted(name)
-        cells = [None] * len(steps) if column is None else column[:most].tolist()
+        cells = [None] * len(steps) if column is None else column[: len(steps)].tolist()
         found.append((heading, *map(units.us, cells)))
     return [f"step {step}" for step in steps], found
 

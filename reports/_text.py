@@ -1,6 +1,6 @@
 """Words and rows that several reports share: headings, statistics, findings, the head of a run."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from fdprof import units
 from fdprof.analysis.facts import Facts
@@ -48,15 +48,22 @@ P99_NOTE = (
 )
 
 
-def statistic_rows(headings: Mapping[str, str], summaries: Mapping[str, Summary]) -> list[Row]:
-    """Return a row for each heading: its name, STATISTICS in µs, and the step of the largest value."""
+def statistic_rows(
+    headings: Mapping[str, str],
+    summaries: Mapping[str, Summary],
+    label: Callable[[str], str | None] = lambda name: None,
+) -> list[Row]:
+    """Return a row for each heading: its name, STATISTICS in µs, and the step of the largest value.
+
+    `label` gives what that step is called, by the heading's key; None: by its number.
+    """
     rows = []
     for key, heading in headings.items():
         summary = summaries[key]
         values = {name: getattr(summary, name) for name in STATISTICS}
         if not has_p99(summary.count):
             values["p99"] = None
-        at = units.NOT_OBSERVED if summary.max_step is None else str(summary.max_step)
+        at = label(key) or (units.NOT_OBSERVED if summary.max_step is None else str(summary.max_step))
         rows.append((heading, *(units.us(value) for value in values.values()), at))
     return rows
 
@@ -97,5 +104,5 @@ def finding_certainty(finding: Finding) -> str:
 
 def finding_steps(finding: Finding, facts: Facts) -> str:
     """Return the steps that show a finding most plainly, by their own numbers: 'steps 24, 3'; empty for none."""
-    numbers = [str(facts.steps.numbers[position]) for position in finding.steps]
+    numbers = [facts.steps.label(position) for position in finding.steps]
     return "" if not numbers else f"{'steps' if len(numbers) > 1 else 'step'} {', '.join(numbers)}"

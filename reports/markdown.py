@@ -1,6 +1,6 @@
 """The Markdown report: what a pull request or the job page of a CI run needs, the verdict first."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from fdprof.reports import _comparison_words as words
 from fdprof.reports._capture_text import (
@@ -121,7 +121,7 @@ def _run(result: RunResult) -> Iterator[Block]:
     yield _title(f"{text(run.scenario)} in mode {text(run.mode)} on {text(run.backend)}{simulated}")
     yield _sentences([*warnings(result), *map(units.shown, result.headline)])
     yield _lines(run_subject(run))
-    yield _statistics(HEADINGS, result.summaries)
+    yield _statistics(HEADINGS, result.summaries, result.label_of_max)
     yield _parts(parts_of_result(result), result.summaries["window_ns"].mean)
     yield Block("transfers, waits and tokens", tuple(f"- {text(line)}" for line in outcome_lines(result)))
     yield _findings(result)
@@ -160,8 +160,12 @@ def _lines(lines: Sequence[str]) -> Block:
     return Block("what was measured", (*(f"{paragraph(line)}<br>" for line in lines[:-1]), paragraph(lines[-1])))
 
 
-def _statistics(headings: Mapping[str, str], summaries: Mapping[str, Summary]) -> Block:
-    rows = _plain(statistic_rows(headings, summaries))
+def _statistics(
+    headings: Mapping[str, str],
+    summaries: Mapping[str, Summary],
+    label: Callable[[str], str | None] = lambda name: None,
+) -> Block:
+    rows = _plain(statistic_rows(headings, summaries, label))
     return _table("times", "Times per step, µs:", ["", *STATISTICS, AT_STEP], rows)
 
 

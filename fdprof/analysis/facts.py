@@ -269,9 +269,8 @@ class Facts:
         return tuple(np.unique(window[window != NONE])[:MOST_STEPS].tolist())
 
     def step_of(self, time_ns: int) -> int:
-        """Return the number of the step in whose window a time lies."""
-        at = int(inside(self.steps.starts_ns, self.steps.ends_ns, np.array([time_ns], dtype=np.int64))[0])
-        return int(self.steps.numbers[at])
+        """Return the position of the step in whose window a time lies."""
+        return int(inside(self.steps.starts_ns, self.steps.ends_ns, np.array([time_ns], dtype=np.int64))[0])
 
 
 def facts_of(capture: Capture, steps: Steps, device: int | None) -> Facts:

@@ -106,6 +106,11 @@ class RunResult:
             return None if self.facts is None else getattr(self.facts.ledger, name)
         return self.times.counted(name)
 
+    def label_of_max(self, name: str) -> str | None:
+        """Return what the step of a column's largest value is called, None where there is none."""
+        column = self.counted(name)
+        return None if self.facts is None or column is None else self.facts.steps.label(int(np.argmax(column)))
+
     @property
     def is_right(self) -> bool:
         return all(block.tokens.is_right for block in self.run.blocks)

@@ -93,6 +93,9 @@ def steps_of(run: Run) -> Steps:
         numbers=np.concatenate([np.arange(len(log.step_starts_ns), dtype=np.int64) for log in logs]),
         evidence=Evidence.PROVED,
         found_by="the steps that fdprof recorded",
+        blocks=np.repeat([block.index for block in run.blocks], [len(log.step_starts_ns) for log in logs])
+        if len(run.blocks) > 1
+        else None,
     )
 
 

@@ -68,6 +68,7 @@ class Steps:
     found_by: str
     left_out: int = 0  # marked iterations that are not decode steps
     notes: tuple[str, ...] = ()
+    blocks: IntColumn | None = None  # of a run of several blocks, each of which numbers its steps anew
 
     def __len__(self) -> int:
         return len(self.starts_ns)
@@ -81,9 +82,19 @@ class Steps:
 
     def where(self, chosen: slice | npt.NDArray[np.bool_]) -> "Steps":
         """Return the chosen steps."""
+        blocks = None if self.blocks is None else self.blocks[chosen]
         return replace(
-            self, starts_ns=self.starts_ns[chosen], ends_ns=self.ends_ns[chosen], numbers=self.numbers[chosen]
+            self,
+            starts_ns=self.starts_ns[chosen],
+            ends_ns=self.ends_ns[chosen],
+            numbers=self.numbers[chosen],
+            blocks=blocks,
         )
+
+    def label(self, position: int) -> str:
+        """Return what a step is called: its number, '41', or of several blocks the block's before it, '2:41'."""
+        number = str(int(self.numbers[position]))
+        return number if self.blocks is None else f"{int(self.blocks[position])}:{number}"
 
 
 def _has(steps: Steps) -> str:

@@ -107,7 +107,11 @@ def run_subject(run: Run) -> tuple[tuple[str, str], ...]:
 def run_numbers(result: RunResult, part: str, side: int) -> tuple[Table, ...]:
     """Return the statistics."""
     title = f"{units.shown(result.run.mode)}: times per step, µs"
-    return (numbers_table(title, HEADINGS, result.summaries, links_by_number(result.facts, part, side)),)
+    return (
+        numbers_table(
+            title, HEADINGS, result.summaries, links_by_number(result.facts, part, side), result.label_of_max
+        ),
+    )
 
 
 def run_side(result: RunResult, label: str, part: str, side: int) -> Side:

@@ -1,6 +1,6 @@
 """What the parts of the HTML report share: tables of numbers, findings and the longest steps, in its views."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from fdprof.reports._html.view import Badge, Cell, FindingView, StepLink, Table
 from fdprof.reports._text import AT_STEP, P99_NOTE, STATISTICS, Row, has_p99, statistic_rows
@@ -19,10 +19,17 @@ INTERRUPTED = Badge("interrupted", "doubt")
 
 
 def numbers_table(
-    title: str, headings: Mapping[str, str], summaries: Mapping[str, Summary], links: Mapping[int, StepLink]
+    title: str,
+    headings: Mapping[str, str],
+    summaries: Mapping[str, Summary],
+    links: Mapping[int, StepLink],
+    label: Callable[[str], str | None] = lambda name: None,
 ) -> Table:
-    """Return the statistics of each column, and the step of its largest value as a link where it has one."""
-    rows = statistic_rows(headings, summaries)
+    """Return the statistics of each column, and the step of its largest value as a link where it has one.
+
+    `label` as in `statistic_rows`.
+    """
+    rows = statistic_rows(headings, summaries, label)
     count = summaries["window_ns"].count
     if count == 1:
         return Table(title, ("", "the one step"), tuple(row[:2] for row in rows))

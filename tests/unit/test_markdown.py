@@ -109,7 +109,7 @@ def test_a_p99_is_shown_from_100_steps_on(cases):
     for name in ("run", "comparison", "analysis"):
         page = REPORT.render(cases[name])
         assert 1 == page.count("note: p99 is shown from 100 counted steps on")
-    assert "| step | 1,209.8 | 1,209.8 | 1,209.8 | - | 1,209.8 | 3 |" in REPORT.render(cases["run"])
+    assert "| step | 1,209.8 | 1,209.8 | 1,209.8 | - | 1,209.8 | 0:3 |" in REPORT.render(cases["run"])
     assert "| step, p99 | - | - | - | - |" in REPORT.render(cases["comparison"])
 
 

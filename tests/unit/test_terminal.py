@@ -16,6 +16,7 @@ from rich.cells import cell_len
 
 from fdprof.analysis.capture_result import analyze
 from fdprof.analysis.compare import compare
+from fdprof.analysis.results import result_of
 from fdprof.analysis.steps import Choice
 from fdprof.comparison import Policy
 from fdprof.model import Summary
@@ -38,6 +39,19 @@ def test_every_case_is_shown_here(cases):
 def test_each_result_is_shown_as_it_was_looked_at(cases, golden, name, width):
     """Whole outputs; a change of any of them is looked at again."""
     golden("terminal", f"{name}-{width}.txt", TerminalReport(width).render(cases[name]))
+
+
+def test_of_several_blocks_a_step_is_named_with_its_block(make_session):
+    """Each block numbers its steps anew; the first column is of block 0, the largest step of block 1 here."""
+    run = make_session(steps=6, warmup=2, host_times="lognormal:1", seed=1).run("sync", blocks=2)
+    result = result_of(run)
+    windows = result.counted("window_ns").tolist()
+    at = windows.index(max(windows))
+    assert result.facts.steps.label(at) == f"{at // 6}:{2 + at % 6}" == result.label_of_max("window_ns")
+    lines = TerminalReport(100).render(result).splitlines()
+    (step,) = [line.split() for line in lines if line.startswith("  step ") and line.split()[-1].count(":")]
+    assert f"{at // 6}:{2 + at % 6}" == step[-1]
+    assert any("step 0:2" in line for line in lines)
 
 
 def test_a_size_that_is_not_known_is_not_shown_as_0(build):
@@ -86,7 +100,7 @@ def test_a_width_below_forty_counts_as_forty(cases):
 def test_a_wide_terminal_shows_the_first_steps_beside_the_statistics(cases):
     """On a narrow one they are a table of their own."""
     wide, narrow = (TerminalReport(width).render(cases["run"]).splitlines() for width in (130, 80))
-    assert ["mean", "p50", "p90", "p99", "max", "at", "step", "step", "3"] == next(
+    assert ["mean", "p50", "p90", "p99", "max", "at", "step", "step", "0:3"] == next(
         line.split() for line in wide if " mean " in line and "p50" in line
     )[:9]
     assert "of these the first" in narrow

@@ -26,14 +26,14 @@ def allocation_findings(facts: Facts) -> list[Finding]:
         Finding(
             code=FindingCode.ALLOCATION_IN_STEP,
             text=f"{len(rows) / len(facts.steps):.2f} allocations or frees a step (most time: {call}), "
-            f"{us(spent)} µs a step; longest {us(int(durations[longest]))} µs in step {where}",
+            f"{us(spent)} µs a step; longest {us(int(durations[longest]))} µs in step {facts.steps.label(where)}",
             certainty=Evidence.PROVED,
             cost_ns_per_step=facts.at_most_idle(spent),
             evidence={
                 "per_step": len(rows) / len(facts.steps),
                 "ns": spent,
                 "max_ns": int(durations[longest]),
-                "max_step": where,
+                "max_step": int(facts.steps.numbers[where]),
             },
             advice="allocate and page-lock before the loop and use the memory again; page-locking may wait for the "
             "device",

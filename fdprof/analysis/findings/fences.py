@@ -127,7 +127,7 @@ def _recorded_again(facts: Facts) -> Finding | None:
     return Finding(
         code=FindingCode.EVENT_RECORDED_AGAIN,
         text=f"{counted(len(lost), 'record')} of awaited events had no wait before the same event was recorded again: "
-        f"first in step {facts.step_of(int(facts.calls.start_ns[lost[0]]))}",
+        f"first in step {facts.steps.label(facts.step_of(int(facts.calls.start_ns[lost[0]])))}",
         certainty=Evidence.INFERRED,
         cost_ns_per_step=None,
         evidence={"records": len(lost)},

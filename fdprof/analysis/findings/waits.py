@@ -44,12 +44,14 @@ def _hidden_at(facts: Facts, site: SyncSite, cost: float | None) -> Finding:
     inside_ = "" if site.other_work_ns is None else f", {us(site.other_work_ns)} µs of it for work queued before"
     is_its_call = np.array([plain_name(name) == site.call for name in facts.capture.names], dtype=bool)
     rows = facts.calls_at((site.site,), facts.calls.blocks & is_its_call[facts.capture.api["name"]])
+    durations = facts.calls.end_ns[rows] - facts.calls.start_ns[rows]
+    longest_in = facts.steps.label(facts.step_of(int(facts.calls.start_ns[rows[int(np.argmax(durations))]])))
     memory = sorted({HostSide(side).name.lower() for side in host_side_of(facts, rows).tolist()})
     kind = f" ({', '.join(memory)} memory)" if site.is_copy and memory else ""
     return Finding(
         code=FindingCode.HIDDEN_SYNC,
         text=f"{site.call} {placed(site.site)}{kind}: {site.per_step:.2f} a step, {us(site.blocked_ns)} µs a "
-        f"step{inside_}; longest {us(site.max_ns)} µs in step {site.max_step}",
+        f"step{inside_}; longest {us(site.max_ns)} µs in step {longest_in}",
         certainty=Evidence.PROVED,
         cost_ns_per_step=cost,
         evidence={
