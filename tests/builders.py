@@ -263,7 +263,8 @@ def a_capture(
     for what, start, end, call, stream, number in work:
         first, *rest = what.split()
         side = next((side for side in seen.HostSide if side.name.lower() in rest), seen.HostSide.UNKNOWN)
-        size_bytes = next((int(word) for word in rest if word.isdecimal()), seen.NONE)
+        sizes = [] if first == "kernel" else [int(word) for word in rest if word.isdecimal()]  # a kernel has a name
+        size_bytes = next(iter(sizes), seen.NONE)
         kind, direction = _WORK[first]
         issued = row_of[seen.NONE if call is None else call]
         device.append(
