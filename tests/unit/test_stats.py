@@ -43,7 +43,7 @@ def test_what_was_not_observed_is_none_and_never_zero():
 
 
 def test_half_of_the_weight_lies_up_to_the_weighted_median():
-    """Weights 1, 1, 7 of 1, 5, 9: 2 of 9 lie up to 5; of two that weigh the same it is the smaller; all 0: the least."""
+    """Weights 1, 1, 7 of 1, 5, 9: 2 of 9 lie up to 5; of two of one weight it is the smaller; all 0: the least."""
     assert 9 == weighted_median(np.array([5, 9, 1]), np.array([1, 7, 1]))
     assert 3 == weighted_median(np.array([4, 3]), np.array([2, 2]))
     assert 3 == weighted_median(np.array([4, 3]), np.array([0, 0]))
