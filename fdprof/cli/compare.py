@@ -26,7 +26,7 @@ from fdprof.cli.options import (
     show,
 )
 from fdprof.cli.policy import VERDICTS, check_allowed, policy_of
-from fdprof.cli.recording import Recording, end_if_interrupted, require_right
+from fdprof.cli.recording import Recording, require_right
 from fdprof.cli.saved_loop import is_given, loop_of
 from fdprof.errors import GateFailed, Inconclusive, NotComparable, UsageError, WrongResult
 from fdprof.params import Extent, LoopParams
@@ -141,7 +141,8 @@ def command_for(params_type: type[LoopParams]) -> Callable[..., None]:
         with recording.reported() if recording is not None else contextlib.nullcontext():
             comparison = _shown(entries, policy, json, output, force)
         _require_right(entries, comparison)
-        end_if_interrupted(done)
+        if recording is not None:
+            recording.end_if_stopped()
         if comparison is not None:
             _require(comparison)
         if save_baseline is not None:

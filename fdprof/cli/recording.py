@@ -53,6 +53,7 @@ class Recording:
         self._extent: Extent = record_from(Extent, options)
         self._work_from = None if work_of is None else store.load_head(work_of)
         self._not_saved: UsageError | None = None
+        self._stopped: int | None = None  # the exit code for the signal that ended it
         self.folders: Sequence[Path] = ()  # of the sides, once they are saved
 
     def record(
@@ -64,12 +65,13 @@ class Recording:
     ) -> list["Run"]:
         """Run a block of side `order[0]`, then of `order[1]` and so on until `is_enough`, and return the sides.
 
-        Finished blocks are kept when Ctrl-C or a full disk ends it.  `runs` is the folder to save below, if any;
+        Finished blocks are kept when a signal or a full disk ends it.  `runs` is the folder to save below, if any;
         `policy` is saved with a comparison.
         """
         from fdprof import store
         from fdprof.calibration import work_of
         from fdprof.session import Session, open_backend
+        from fdprof.supervision import stoppable
 
         opened, why = open_backend(self._backend, self._extent.timeout)
         say(f"backend {opened.name}: {why}")
@@ -80,18 +82,19 @@ class Recording:
         folders = store.create(runs, sides, policy) if runs is not None else ()
         is_complete = False
         try:
-            for number, side in enumerate(order):
-                progress(f"block {number + 1}: {self._modes[side]}")
-                block = session.block(self._modes[side], len(sides[side].blocks))
-                with uninterrupted():
-                    sides[side] = replace(sides[side], blocks=(*sides[side].blocks, block))
-                    if folders:
-                        store.add_block(folders[side], block)
-                if is_enough(sides):
-                    break
+            with stoppable():
+                for number, side in enumerate(order):
+                    progress(f"block {number + 1}: {self._modes[side]}")
+                    block = session.block(self._modes[side], len(sides[side].blocks))
+                    with uninterrupted():
+                        sides[side] = replace(sides[side], blocks=(*sides[side].blocks, block))
+                        if folders:
+                            store.add_block(folders[side], block)
+                    if is_enough(sides):
+                        break
             is_complete = True
-        except KeyboardInterrupt:
-            pass  # what has finished is reported below
+        except KeyboardInterrupt as error:
+            self._stopped = getattr(error, "exit_code", INTERRUPTED)  # what has finished is reported below
         except UsageError as error:  # not saved: the disk is full, say
             self._not_saved = error
         finally:  # also when a later block fails: its run must not look complete
@@ -101,8 +104,13 @@ class Recording:
             if self._not_saved is not None:
                 raise self._not_saved
             say("interrupted before every side had a finished block: nothing to compare")
-            raise typer.Exit(INTERRUPTED)
+            raise typer.Exit(INTERRUPTED if self._stopped is None else self._stopped)
         return sides
+
+    def end_if_stopped(self) -> None:
+        """End with exit code 130 where Ctrl-C ended the recording, with 128 + its number where another signal did."""
+        if self._stopped is not None:
+            raise typer.Exit(self._stopped)
 
     @contextmanager
     def reported(self) -> Iterator[None]:
@@ -117,26 +125,22 @@ class Recording:
             raise self._not_saved
 
 
-def end_if_interrupted(runs: Sequence["Run"]) -> None:
-    """End with exit code 130 where Ctrl-C ended a recording."""
-    if any(run.interrupted for run in runs):
-        raise typer.Exit(INTERRUPTED)
-
-
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Put Ctrl-C off: a block that has finished is saved whole.
+    """Put Ctrl-C, SIGTERM and SIGHUP off: a block that has finished is saved whole.
 
     Not by masking it in this thread: another, as of a BLAS library, would take it, and Python raise it here anyway.
     """
-    came = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    came: list[int] = []
+    numbers = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]
+    before = {number: signal.signal(number, lambda number, frame: came.append(number)) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
     if came:
-        raise KeyboardInterrupt
+        signal.raise_signal(came[0])
 
 
 def _finish(folders: Sequence[Path], sides: Sequence["Run"]) -> Sequence[Path]:

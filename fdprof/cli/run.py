@@ -21,7 +21,7 @@ from fdprof.cli.options import (
     options_of,
     show,
 )
-from fdprof.cli.recording import Recording, end_if_interrupted, require_right
+from fdprof.cli.recording import Recording, require_right
 from fdprof.params import Extent, LoopParams
 
 
@@ -67,6 +67,6 @@ def command_for(params_type: type[LoopParams]) -> Callable[..., None]:
         with recording.reported():
             show(result, json, output, force)
         require_right([result])
-        end_if_interrupted([recorded])
+        recording.end_if_stopped()
 
     return run

@@ -2,6 +2,7 @@
 
 # ruff: noqa: SIM300
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -136,23 +137,26 @@ def test_an_existing_output_is_kept_unless_forced(run_cli):
     assert "run" == json.loads(Path("out.json").read_text())["kind"]
 
 
-def test_ctrl_c_keeps_the_finished_blocks(run_cli, monkeypatch):
-    """The third block is interrupted: two are reported and saved, and the exit code is that of an interrupt."""
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_keeps_the_finished_blocks(run_cli, monkeypatch, number, code):
+    """It comes in the third block: two are reported and saved, and the exit code is that of the signal."""
     from fdprof.session import Session
 
     block = Session.block
 
-    def interrupted(self, mode, index):
+    def stopped(self, mode, index):
         if index == 2:
-            raise KeyboardInterrupt
+            signal.raise_signal(number)
         return block(self, mode, index)
 
-    monkeypatch.setattr(Session, "block", interrupted)
+    before = signal.getsignal(number)
+    monkeypatch.setattr(Session, "block", stopped)
     done = run_cli("run", "stop_flag", "--blocks", "5", *SMALL)
-    assert 130 == done.exit_code
+    assert code == done.exit_code
     assert "interrupted: 2 finished blocks shown" in done.stdout
     folder = done.stderr.strip().splitlines()[-1].removeprefix("saved ")
     assert ["block-000", "block-001"] == sorted(path.name for path in Path(folder).glob("block-*"))
+    assert before == signal.getsignal(number)
 
 
 def test_a_block_that_fails_leaves_a_run_that_says_it_is_not_complete(run_cli, monkeypatch):

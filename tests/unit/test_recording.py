@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from fdprof.cli.recording import uninterrupted
+from fdprof.supervision import Stopped, stoppable
 
 
 def _interrupt():
@@ -30,6 +31,18 @@ def test_ctrl_c_comes_after_what_must_not_be_interrupted(times, by_another_threa
         done.append("saved")
     assert ["saved"] == done
     assert before == signal.getsignal(signal.SIGINT)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
+def test_another_signal_comes_after_it_too(number, code):
+    """As `stoppable` takes it, in which blocks are recorded: 128 + the signal's number is to be passed on."""
+    done = []
+    with pytest.raises(Stopped) as stopped, stoppable():
+        with uninterrupted():
+            signal.raise_signal(number)
+            done.append("saved")
+        done.append("never")
+    assert (["saved"], code) == (done, stopped.value.exit_code)
 
 
 def test_without_ctrl_c_nothing_is_raised():
