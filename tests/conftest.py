@@ -1,7 +1,8 @@
 """Fixtures of the whole suite, and the `gpu` marker: such tests are skipped, with the reason, where no GPU works."""
 
 import importlib.util
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -128,3 +129,13 @@ def run_cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., An
         return CliRunner().invoke(app, list(arguments))
 
     return run
+
+
+@pytest.fixture
+def takes_signals() -> Iterator[None]:
+    """Have SIGINT, SIGTERM and SIGHUP do what they do by default: under nohup or in a shell's job some are ignored."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)

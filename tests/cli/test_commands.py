@@ -137,6 +137,7 @@ def test_an_existing_output_is_kept_unless_forced(run_cli):
     assert "run" == json.loads(Path("out.json").read_text())["kind"]
 
 
+@pytest.mark.usefixtures("takes_signals")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_keeps_the_finished_blocks(run_cli, monkeypatch, number, code):
     """It comes in the third block: two are reported and saved, and the exit code is that of the signal."""

@@ -9,6 +9,8 @@ import pytest
 from fdprof.cli.recording import uninterrupted
 from fdprof.supervision import Stopped, stoppable
 
+pytestmark = pytest.mark.usefixtures("takes_signals")
+
 
 def _interrupt():
     signal.pthread_kill(threading.get_ident(), signal.SIGINT)

@@ -11,6 +11,8 @@ import pytest
 from fdprof import supervision
 from fdprof.supervision import Stopped, run, stoppable
 
+pytestmark = pytest.mark.usefixtures("takes_signals")
+
 
 def test_a_signal_stops_at_once_where_nothing_is_held():
     """SIGTERM, 15: a shell's exit code is 128 + 15; the handlers are as before afterwards."""
