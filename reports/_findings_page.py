@@ -9,13 +9,12 @@ from fdprof.analysis.results import RunResult
 
 
 def show_findings(screen: Screen, result: CaptureResult | RunResult) -> None:
-    """Put each finding with its certainty, cost and advice, and the steps of a capture that show it."""
+    """Put each finding with its certainty, cost and advice, and the steps that show it."""
     if not result.findings:
         return
     screen.title(FINDINGS_TITLE)
     for finding in result.findings:
         text = f"{finding.code.value} ({finding_certainty(finding)}): {units.shown(finding.text)}"
-        # The blocks of a run number their steps alike.
-        steps = finding_steps(finding, result.facts) if isinstance(result, CaptureResult) else ""
+        steps = finding_steps(finding, result.facts)
         screen.say(text + (f"; most plainly in {steps}" if steps else ""), indent=2)
         screen.say(units.shown(finding.advice), indent=4)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from fdprof import units
 from fdprof.analysis.facts import Facts
+from fdprof.analysis.ledger import COLUMNS
 from fdprof.finding import Finding
 from fdprof.model import Run, Summary
 
@@ -25,17 +26,7 @@ HEADINGS = {
 }
 """Key of the JSON document -> heading: the key's own words, but for the window, which is the step's time."""
 
-LEDGER_HEADINGS = {
-    key: HEADINGS[key]
-    for key in (
-        "window_ns",
-        "device_busy_ns",
-        "device_idle_ns",
-        "host_blocked_ns",
-        "harmful_wait_ns",
-        "harmless_wait_ns",
-    )
-}
+LEDGER_HEADINGS = {key: HEADINGS[key] for key in COLUMNS}
 """Those of the ledger, which is all that is known of a capture."""
 
 STATISTICS = ("mean", "p50", "p90", "p99", "max")
@@ -102,7 +93,9 @@ def finding_certainty(finding: Finding) -> str:
     return f"{finding.certainty.name.lower()}{cost}"
 
 
-def finding_steps(finding: Finding, facts: Facts) -> str:
-    """Return the steps that show a finding most plainly, by their own numbers: 'steps 24, 3'; empty for none."""
+def finding_steps(finding: Finding, facts: Facts | None) -> str:
+    """Return the steps that show a finding most plainly, as they are called: 'steps 24, 3'; empty for none."""
+    if facts is None:
+        return ""
     numbers = [facts.steps.label(position) for position in finding.steps]
     return "" if not numbers else f"{'steps' if len(numbers) > 1 else 'step'} {', '.join(numbers)}"

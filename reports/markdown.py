@@ -191,7 +191,7 @@ def _parts(parts: Sequence[Part], step_ns: float | None) -> Block:
 def _findings(result: CaptureResult | RunResult) -> Block:
     lines = []
     for finding in result.findings:
-        steps = finding_steps(finding, result.facts) if isinstance(result, CaptureResult) else ""
+        steps = finding_steps(finding, result.facts)
         shown = text(units.shown(finding.text)) + (f"; most plainly in {steps}" if steps else "")
         lines.append(f"- **{finding.code.value}** ({finding_certainty(finding)}): {shown}")
         lines.append(f"  - {paragraph(units.shown(finding.advice))}")

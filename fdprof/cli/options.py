@@ -108,7 +108,7 @@ def check_output(output: Path | None, force: bool, inputs: Sequence[Path] = ()) 
     """
     if output is not None:
         check_place(output, "-o", force)
-        require_packages(_report_for(output).needs, f"{output.name} needs")
+        _require_packages(output)
         place = output.resolve()
         for path in inputs:
             read = path.resolve()
@@ -118,11 +118,13 @@ def check_output(output: Path | None, force: bool, inputs: Sequence[Path] = ()) 
                 raise UsageError(f"-o {output} would replace or add to what is read: {path}", "choose another -o")
 
 
-def require_packages(names: Sequence[str], what: str) -> None:
-    """Raise EnvironmentMissing, before anything is run, for the first package that is not installed."""
-    for name in names:
+def _require_packages(output: Path) -> None:
+    """Raise EnvironmentMissing, before anything is run, for the first package that its report lacks."""
+    for name in _report_for(output).needs:
         if importlib.util.find_spec(name) is None:
-            raise EnvironmentMissing(f"{what} the package {name}, which is not installed", f"pip install {name}")
+            raise EnvironmentMissing(
+                f"{output.name} needs the package {name}, which is not installed", f"pip install {name}"
+            )
 
 
 def check_place(output: Path, option: str, force: bool) -> None:

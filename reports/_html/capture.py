@@ -32,7 +32,7 @@ def part_of_capture(result: CaptureResult, part: str, most_spans: int) -> Part:
     facts = result.facts
     bars = bars_of([("", parts_of_result(result))])
     data = side_data("", facts, result, most_spans, [result.first])
-    longest = longest_table("longest steps, µs", result.worst, None, part, 0)
+    longest = longest_table("longest steps, µs", result.worst, facts.steps, part, 0)
     return Part(
         id=part,
         title=units.shown(result.path),
@@ -67,7 +67,7 @@ def capture_side(result: CaptureResult, label: str, part: str, side: int) -> Sid
         label=label,
         lines=(blocked_line(result), *other_threads_line(result)),
         tables=tuple(table for table in tables if table is not None),
-        findings=finding_views(result.findings, result.facts, None, part, side),
+        findings=finding_views(result.findings, result.facts, part, side),
     )
 
 

@@ -135,8 +135,7 @@ def _longest(result: ComparisonResult, at: int, label: str, part: str) -> Table 
     entry = result.entries[at]
     if entry is None or entry.facts is None or len(entry.facts.steps) < 2:
         return None
-    blocks = run_part.counted_blocks(entry) if isinstance(entry, RunResult) else None
-    return longest_table(f"longest steps of {label}, µs", entry.worst, blocks, part, at)
+    return longest_table(f"longest steps of {label}, µs", entry.worst, entry.facts.steps, part, at)
 
 
 def _bridge(comparison: Comparison, labels: tuple[str, str]) -> Waterfall | None:

@@ -8,7 +8,6 @@ from fdprof.reports._html.view import Badge, Json, Part, Side, Table
 from fdprof.reports._html.words import (
     INTERRUPTED,
     SIMULATED,
-    blocks_of,
     cut_table,
     environment_facts,
     finding_views,
@@ -22,8 +21,7 @@ from fdprof.reports._text import HEADINGS, loop_line
 
 from fdprof import units
 from fdprof.analysis.results import RunResult
-from fdprof.analysis.run_times import COUNTED
-from fdprof.model import IntColumn, Run
+from fdprof.model import Run
 
 _NO_TRACER = "a run has no tracer: copies have no device interval, so the device's time in them counts as idle"
 NO_STEPS = "no counted step ran, so there are no times to show"
@@ -33,7 +31,6 @@ def part_of_run(result: RunResult, part: str, most_spans: int) -> Part:
     """Return the part of a run."""
     run, facts = result.run, result.facts
     data = run_data(result, "", most_spans)
-    blocks = counted_blocks(result)
     return Part(
         id=part,
         title=f"{units.shown(run.scenario)} in mode {units.shown(run.mode)} on {units.shown(run.backend)}",
@@ -46,7 +43,7 @@ def part_of_run(result: RunResult, part: str, most_spans: int) -> Part:
         lines=_lines(result),
         longest=()
         if facts is None or len(facts.steps) < 2
-        else (longest_table("longest steps, µs", result.worst, blocks, part, 0),),
+        else (longest_table("longest steps, µs", result.worst, facts.steps, part, 0),),
         sides=(run_side(result, "", part, 0),),
         has_timeline=data is not None and data["timeline"] is not None,
         data={} if data is None else {"sides": [data]},
@@ -64,18 +61,11 @@ def run_data(result: RunResult, label: str, most_spans: int, left_out: int = 0) 
     facts = result.facts
     if facts is None:
         return None
-    blocks = counted_blocks(result)
-    counted = result.times.block[result.times.part == COUNTED]
-    per_block = [int((counted == block.index).sum()) for block in result.run.blocks]
+    blocks = facts.steps.blocks
+    per_block = [len(facts.steps)] if blocks is None else np.unique(blocks, return_counts=True)[1].tolist()
     # As a capture, a run has all of its counted steps, those left out as warm-up by a comparison too.
     first = [left_out * (at + 1) + sum(per_block[:at]) for at in range(len(per_block))]
-    return side_data(label, facts, result, most_spans, first, blocks)
-
-
-def counted_blocks(result: RunResult) -> IntColumn | None:
-    """Return the block of each counted step; None where there is one block."""
-    column = result.times.block[result.times.part == COUNTED].astype(np.int64)
-    return blocks_of(column)
+    return side_data(label, facts, result, most_spans, first)
 
 
 def run_badges(result: RunResult) -> tuple[Badge, ...]:
@@ -121,7 +111,7 @@ def run_side(result: RunResult, label: str, part: str, side: int) -> Side:
         label=label,
         lines=(fence_line(result), tokens_line(result), *hazard_lines(result)),
         tables=() if transfers is None else (transfers,),
-        findings=finding_views(result.findings, result.facts, counted_blocks(result), part, side),
+        findings=finding_views(result.findings, result.facts, part, side),
     )
 
 

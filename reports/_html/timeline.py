@@ -28,12 +28,10 @@ def side_data(
     result: RunResult | CaptureResult,
     most_spans: int,
     first: Sequence[int],
-    blocks: IntColumn | None = None,
 ) -> Json:
     """Return the data of a result with these facts: its steps' times, and the timeline of those that are drawn.
 
-    `first` are the positions, as --steps counts, at which the steps of each block begin; `blocks` is the block of each
-    step where there are several.
+    `first` are the positions, as --steps counts, at which the steps of each block begin.
     """
     ledger = facts.ledger
     worst = [step.position for step in result.worst]
@@ -41,7 +39,7 @@ def side_data(
         "label": units.shown(label),
         "steps": {
             "number": ledger.step.tolist(),
-            "block": None if blocks is None else blocks.tolist(),
+            "block": _or_null(facts.steps.blocks),
             "window_ns": ledger.window_ns.tolist(),
             "idle_ns": _or_null(ledger.device_idle_ns),
             "blocked_ns": _or_null(ledger.host_blocked_ns),

@@ -8,8 +8,9 @@ from fdprof.reports._text import AT_STEP, P99_NOTE, STATISTICS, Row, has_p99, st
 from fdprof import units
 from fdprof.analysis.facts import Facts
 from fdprof.analysis.longest import WorstStep
+from fdprof.analysis.steps import Steps
 from fdprof.finding import Finding
-from fdprof.model import Environment, IntColumn, Summary
+from fdprof.model import Environment, Summary
 
 _SHOWN = 50
 """Rows of a table of transfers or calls."""
@@ -51,24 +52,19 @@ def links_by_number(facts: Facts | None, part: str, side: int) -> dict[int, Step
     return {number: StepLink(str(number), part, side, at) for at, number in enumerate(numbers)}
 
 
-def step_name(number: int, block: int | None) -> str:
+def step_name(steps: Steps, position: int) -> str:
     """Return how a step is called: 'step 41', or 'block 2, step 41' of several blocks."""
-    return f"step {number}" if block is None else f"block {block}, step {number}"
+    block = "" if steps.blocks is None else f"block {int(steps.blocks[position])}, "
+    return f"{block}step {int(steps.numbers[position])}"
 
 
-def blocks_of(blocks: IntColumn) -> IntColumn | None:
-    """Return the column where it tells steps apart: of several blocks."""
-    return blocks if len(blocks) and int(blocks[0]) != int(blocks[-1]) else None
-
-
-def longest_table(caption: str, worst: Sequence[WorstStep], blocks: IntColumn | None, part: str, side: int) -> Table:
+def longest_table(caption: str, worst: Sequence[WorstStep], steps: Steps, part: str, side: int) -> Table:
     """Return the longest steps, each a link to where it is drawn."""
     rows: list[tuple[Cell, ...]] = []
     for step in worst:
-        name = step_name(step.step, None if blocks is None else int(blocks[step.position]))
         rows.append(
             (
-                StepLink(name, part, side, step.position),
+                StepLink(step_name(steps, step.position), part, side, step.position),
                 units.us(step.window_ns),
                 units.us(step.host_blocked_ns),
                 units.us(step.device_idle_ns),
@@ -80,17 +76,11 @@ def longest_table(caption: str, worst: Sequence[WorstStep], blocks: IntColumn | 
     return Table(caption, head, tuple(rows), words=frozenset({5}))
 
 
-def finding_views(
-    findings: Sequence[Finding], facts: Facts | None, blocks: IntColumn | None, part: str, side: int
-) -> tuple[FindingView, ...]:
+def finding_views(findings: Sequence[Finding], facts: Facts | None, part: str, side: int) -> tuple[FindingView, ...]:
     """Return the findings in words, each with links to the steps that show it."""
     found = []
     for finding in findings:
-        links = [
-            StepLink(step_name(int(facts.ledger.step[at]), None if blocks is None else int(blocks[at])), part, side, at)
-            for at in finding.steps
-            if facts is not None
-        ]
+        links = [StepLink(step_name(facts.steps, at), part, side, at) for at in finding.steps if facts is not None]
         cost = finding.cost_ns_per_step
         found.append(
             FindingView(

@@ -316,6 +316,27 @@ def test_every_kind_of_allocation_counts(build, name):
     assert (100.0 * US, 100.0 * US) == (found.cost_ns_per_step, found.evidence["ns"])
 
 
+def test_a_hidden_sync_names_the_memory_of_its_own_copies(build):
+    """The pageable copy blocks in both steps, the pinned one where it returned after its end, in the second alone."""
+
+    def step(n, end):
+        at = 1_000 * n
+        calls = [("cudaLaunchKernel", at, at + 5), ("cudaMemcpyAsync", at + 10, at + 110)]
+        return [*calls, ("cudaMemcpyAsync", at + 200, at + end)]
+
+    def work(n):
+        at, first = 1_000 * n, 3 * n
+        copies = [("D2H pageable 36", at + 104, at + 106, first + 1), ("D2H pinned 4", at + 230, at + 232, first + 2)]
+        return [("kernel", at + 8, at + 100, first), *copies]
+
+    ranges = [("decode_step", 1_000 * n, 1_000 * (n + 1)) for n in range(2)]
+    ranges += [("forward", 1_000 * n, 1_000 * n + 900) for n in range(2)]
+    for end, memory, count in ((300, "pageable, pinned memory", "1.50"), (205, "pageable memory", "1.00")):
+        capture = build.a_capture([*step(0, 205), *step(1, end)], [*work(0), *work(1)], ranges, unit=US)
+        text = findings(capture)[FindingCode.HIDDEN_SYNC].text
+        assert f"cudaMemcpyAsync in forward ({memory}): {count} a step" in text
+
+
 def test_an_allocation_beside_a_device_that_only_idles_between_queued_kernels_could_save_nothing(build):
     """Each step's kernels are queued before the gaps of 50 and 2 µs in front of them begin: those are the device's."""
     calls = [("cudaLaunchKernel", 0, 2), ("cudaLaunchKernel", 3, 5), ("cudaMalloc", 100, 150)]

@@ -223,6 +223,18 @@ def test_no_label_of_a_side_breaks_a_comparison(cases, ours, theirs, width):
     assert {"1,209.8", "1,081.9", "-127.850"} <= set(text.split())
 
 
+def test_what_does_not_change_is_a_row_of_a_bridge_so_that_its_columns_add_up(build):
+    """50,000 + 500 ns stay, 1,000 go: 51.5 and 50.5 µs a step."""
+    ours = build.a_side([51_500], parts_ns={"busy:compute": 50_000, "blocked": 500, "host:a": 1_000})
+    theirs = build.a_side([50_500], parts_ns={"busy:compute": 50_000, "blocked": 500, "host:a": 0})
+    rows = bridge_rows(ComparisonResult(compare(ours, theirs, Policy()), None, None))
+    assert [
+        ("host:a", "1.0", "0.0", "-1.000"),
+        ("2 unchanged", "50.5", "50.5", "+0.000"),
+        ("the step", "51.5", "50.5", "-1.000"),
+    ] == rows
+
+
 def test_what_the_device_does_is_never_among_the_others_of_a_bridge(build):
     """Of 14 parts that changed ten are shown; busy:compute changed least, and is most of the step all the same.
 
