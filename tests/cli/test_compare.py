@@ -587,3 +587,31 @@ def test_every_field_of_a_run_may_be_allowed(run_cli):
     fields = _document(run_cli("compare", "sync", "async", "--json", *SMALL))["baseline"]["fields"]
     allowed = [word for name in fields for word in ("--allow", name)]
     assert 0 == run_cli("compare", "sync", "async", *allowed, *SMALL).exit_code
+
+
+def test_a_baseline_that_came_meanwhile_is_kept(run_cli, tmp_path, monkeypatch):
+    """Another process made it while the block was recorded; with --force it is replaced."""
+    from fdprof.session import Session
+
+    block = Session.block
+
+    def meanwhile(self, mode, index):
+        (tmp_path / "base.json").write_text("precious", encoding="utf-8")
+        return block(self, mode, index)
+
+    monkeypatch.setattr(Session, "block", meanwhile)
+    refused = run_cli("compare", "sync", "--save-baseline", "base.json", *SMALL)
+    assert (2, "precious") == (refused.exit_code, (tmp_path / "base.json").read_text(encoding="utf-8"))
+    assert "base.json has come to exist meanwhile" in refused.stderr
+    assert 0 == run_cli("compare", "sync", "--save-baseline", "base.json", "--force", *SMALL).exit_code
+    assert "precious" != (tmp_path / "base.json").read_text(encoding="utf-8")
+
+
+def test_runs_of_too_few_blocks_have_no_interval_to_say_anything_of(run_cli, tmp_path):
+    """One block each; six each, recorded apart, have one, and it is wider for that."""
+    for blocks, is_said in ((1, False), (6, True)):
+        for mode in ("sync", "async"):
+            run_cli("run", "stop_flag", "--mode", mode, "--blocks", str(blocks), "--runs", f"{mode}{blocks}", *SMALL)
+        (ours,), (theirs,) = ((tmp_path / f"{mode}{blocks}").iterdir() for mode in ("sync", "async"))
+        said = " ".join(run_cli("compare", str(ours), str(theirs)).stdout.split())
+        assert is_said == ("the intervals include" in said)

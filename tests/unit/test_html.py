@@ -6,6 +6,7 @@ import hashlib
 import html as markup
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -18,10 +19,12 @@ import fdprof.reports.html as module
 from fdprof.reports._html.bars import bars_of, waterfall_of
 from fdprof.reports._html.page import embedded
 from fdprof.reports._html.ratios import Named, ratios_of
+from fdprof.reports._html.run import run_data
 from fdprof.reports._html.words import links_by_number
 from fdprof.reports._parts import Part
 
 from fdprof import units
+from fdprof.analysis.results import result_of
 from fdprof.analysis.timeline import timeline_of
 from fdprof.comparison import Estimate
 from fdprof.meanings import Meaning
@@ -237,6 +240,15 @@ def test_numbers_that_repeat_are_no_links(cases):
     assert {} == links_by_number(cases["run"].facts, "p1", 0)
     assert 45 == len(links_by_number(cases["analysis"].facts, "p1", 0))
     assert {} == links_by_number(None, "p1", 0)
+
+
+def test_positions_of_steps_count_those_that_a_comparison_leaves_out(make_session):
+    """Three blocks of 6 counted steps, of each the first 2 left out: 2, 6 + 2 and 12 + 2 in the saved run."""
+    run = make_session(steps=6, warmup=2).run("sync", blocks=3)
+    later = replace(run, blocks=tuple(replace(block, warmup=4, steps=4) for block in run.blocks))
+    made = run_data(replace(result_of(later), again="fdprof analyze x"), "", 1_000, left_out=2)
+    assert {"command": "fdprof analyze x", "first": [2, 8, 14]} == made["source"]
+    assert [0] * 4 + [1] * 4 + [2] * 4 == made["steps"]["block"]
 
 
 PARTS = (
