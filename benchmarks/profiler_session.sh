@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Captures and what they cost, on a machine with a GPU and nsys: results go to the folder given.
 # usage: benchmarks/profiler_session.sh OUT [PART ...]
-# parts: tests markers overhead kernels:2 kernels:20 kernels:100 captures collector:100 others graph diagnosis;  ROUNDS=12 makes that many rounds of each table
+# parts, and the order without any: see below; kernels:K, beside:K and kinds:K for K kernels a step.  ROUNDS=12 makes that
+# many rounds of each table of `fdprof overhead`, LIMIT=200 gives it so many seconds.
 set -u
 out=$1
 shift
 rounds=${ROUNDS:-6}
-parts=${*:-tests markers overhead kernels:2 kernels:20 kernels:100 captures collector:100 others graph diagnosis}
+parts=${*:-tests markers beside:2 beside:20 beside:100 overhead kernels:2 kernels:20 kernels:100 modes scenarios kinds:100 others graph diagnosis}
 mkdir -p "$out"
 export PYTHONUNBUFFERED=1
 fdprof="python3 -m fdprof"
@@ -34,27 +35,39 @@ capture() {
     done
 }
 
-# collector KERNELS: what each kind of record costs, then ours beside nsys: some five minutes.
-collector() {
+# agreement: of the captures made so far.
+agreement() {
+    python3 benchmarks/capture_agreement.py "$out/captures" -o "$out/capture_agreement.json" |
+        tee "$out/capture_agreement.txt"
+    tar czf "$out/captures.tgz" -C /tmp captures
+}
+
+# kinds KERNELS: what each kind of record costs, in one process: some two minutes.
+kinds() {
     local kernels=$1 rc
-    local kinds=$out/collector_cost_$1 beside=$out/collector_beside_nsys_$1
-    timeout -s INT -k 20 220 python3 benchmarks/collector_cost.py --kernels "$kernels" --limit-s 110 -o "$kinds.json" \
-        2>"$kinds.log" | tee "$kinds.txt"
+    local to=$out/collector_cost_$1
+    timeout -s INT -k 20 220 python3 benchmarks/collector_cost.py --kernels "$kernels" --limit-s 110 -o "$to.json" \
+        2>"$to.log" | tee "$to.txt"
     rc=${PIPESTATUS[0]}
-    tail -5 "$kinds.log"
+    tail -5 "$to.log"
     # Where CUPTI took the process along: what its finished rounds say, and without any the plainer conditions alone.
-    if [ "$rc" -ge 128 ] && [ -s "$kinds.json" ]; then
+    if [ "$rc" -ge 128 ] && [ -s "$to.json" ]; then
         echo "collector_cost ended with exit code $rc"
-        python3 benchmarks/collector_cost.py --again "$kinds.json" | tee "$kinds.txt"
+        python3 benchmarks/collector_cost.py --again "$to.json" | tee "$to.txt"
     elif [ "$rc" -ge 128 ]; then
         echo "collector_cost ended with exit code $rc, once more with fewer conditions"
         timeout -s INT -k 20 220 python3 benchmarks/collector_cost.py --kernels "$kernels" --limit-s 80 \
-            --with nothing,runtime,device,device+runtime,+waits,+driver,all -o "$kinds.json" \
-            2>>"$kinds.log" | tee "$kinds.txt"
+            --with nothing,runtime,device,device+runtime,+waits,+driver,all -o "$to.json" \
+            2>>"$to.log" | tee "$to.txt"
     fi
-    timeout -s INT -k 20 400 python3 benchmarks/collector_beside_nsys.py --kernels "$kernels" --limit-s 40 \
-        -o "$beside.json" 2>"$beside.log" | tee "$beside.txt"
-    tail -5 "$beside.log"
+}
+
+# beside KERNELS: our collector and nsys, three processes each beside three bare ones, in turns of a block: some 80 s.
+beside() {
+    local to=$out/collector_beside_nsys_$1
+    timeout -s INT -k 20 400 python3 benchmarks/collector_beside_nsys.py --kernels "$1" --with fdprof,nsys --each 3 --sets 1 \
+        --limit-s 40 -o "$to.json" 2>"$to.log" | tee "$to.txt"
+    tail -5 "$to.log"
 }
 
 for part in $parts; do
@@ -73,20 +86,23 @@ for part in $parts; do
             >/tmp/diagnosis.txt 2>&1 || tail -5 /tmp/diagnosis.txt
         cat /tmp/diagnosis/*/diagnosis.txt | tee "$out/diagnosis.txt"
         ;;
-    collector:*) collector "${part#*:}" ;;
+    kinds:*) kinds "${part#*:}" ;;
+    beside:*) beside "${part#*:}" ;;
     graph) overhead graph --rounds 1 --launch graph --with fdprof,nsys-graph,nsys-node ;;
-    captures)
+    modes)
         mkdir -p "$out/captures"
         for mode in sync async sync-pinned overlap overlap-copy-stream; do
             capture stop_flag $mode
         done
+        agreement
+        ;;
+    scenarios)
+        mkdir -p "$out/captures"
         for scenario in token_count logprobs speculative hidden_sync insert_tasks; do
             capture $scenario sync
             capture $scenario async
         done
-        python3 benchmarks/capture_agreement.py "$out/captures" -o "$out/capture_agreement.json" |
-            tee "$out/capture_agreement.txt"
-        tar czf "$out/captures.tgz" -C /tmp captures
+        agreement
         ;;
     esac
 done
