@@ -27,11 +27,12 @@ from fdprof.capture import (
     Thread,
     WorkKind,
 )
-from fdprof.columns import Names, by_start, join_calls, latest_before
+from fdprof.columns import Names, by_start, join_calls, latest_before, only_own, shared_ids, shared_limit
 from fdprof.cupti import COPY_NAMES, DIRECTION_OF, HOST_SIDE_OF, NO_ID, NON_BLOCKING, numbered_as
 from fdprof.kernel_names import short_name
 from fdprof.model import IntColumn, Table
 from fdprof.recordings import Process, Rows, read_process
+from fdprof.units import counted
 
 SOURCE = "fdprof"
 NO_CALLS = "no CUDA call was traced: the processes made none, or CUPTI could not be used"
@@ -78,13 +79,18 @@ def read_recording(folders: Sequence[Path]) -> Capture:
         default_streams=_streams(processes, devices, default=True),
         non_blocking_streams=_streams(processes, devices, default=False),
         rows=sum(len(rows) for process in processes for rows in process.rows.values()),
-        limits=tuple(dict.fromkeys(limit for process in processes for limit in process.limits)) + _gaps(columns),
+        limits=tuple(dict.fromkeys(limit for process in processes for limit in process.limits))
+        + tuple(limit for part in parts for limit in part["limits"])
+        + _gaps(columns),
     )
 
 
-def _part(process: Process, names: Names) -> dict[str, dict[str, Any]]:
-    """Return the columns of one process; threads are numbers of process and thread, `api` its own rows."""
-    api = process.rows["api"]
+def _part(process: Process, names: Names) -> dict[str, Any]:
+    """Return the columns of one process; threads are numbers of process and thread, `api` its own rows.
+
+    `limits` is what the columns do not tell.
+    """
+    api, untimed = _timed(process.rows["api"])
     code = api["domain"].astype(np.int64) << 32 | api["callback"]
     known, which = np.unique(code, return_inverse=True)
     called = [process.callbacks.get((int(c) >> 32, int(c) & 0xFFFFFFFF), "") or "(unnamed call)" for c in known]
@@ -103,11 +109,14 @@ def _part(process: Process, names: Names) -> dict[str, dict[str, Any]]:
         "correlation": api["correlation"][kept].astype(np.int64),
     }
 
+    zero = np.zeros(len(api), dtype=np.int64)
+    shared = shared_ids(zero[kept], {**calls, "thread": calls["thread_id"]})
+
     def call_of(correlation: npt.NDArray[Any]) -> IntColumn:
         its = correlation.astype(np.int64)
-        zero = np.zeros(len(api), dtype=np.int64)
         row = join_calls(zero, api["correlation"].astype(np.int64), np.zeros(len(its), dtype=np.int64), its)
-        return np.where(row == NONE, NONE, np.append(row_of, NONE)[np.append(outer, NONE)[row]])
+        call = np.where(row == NONE, NONE, np.append(row_of, NONE)[np.append(outer, NONE)[row]])
+        return only_own(call, shared)
 
     ranges, overhead = process.rows["ranges"], process.rows["overhead"]
     overhead = overhead[np.isin(overhead["kind"], _OVERHEAD_KINDS) & (overhead["thread"] != 0)]
@@ -130,7 +139,20 @@ def _part(process: Process, names: Names) -> dict[str, dict[str, Any]]:
         },
         "syncs": {"api": call_of(process.rows["syncs"]["correlation"])},
         "events": {"api": call_of(process.rows["events"]["correlation"])},
+        "limits": [f"process {process.number}: {limit}" for limit in (*untimed, *shared_limit(shared))],
     }
+
+
+def _timed(api: Rows) -> tuple[Rows, tuple[str, ...]]:
+    """Return the calls that have a time, and what is said of the others.
+
+    CUPTI gives 0 where it has none (CUpti_ActivityAPI), libcupti 13.0 also for the start alone.
+    """
+    has_one = (api["start_ns"] != 0) & (api["end_ns"] != 0)
+    without = len(api) - int(has_one.sum())
+    if not without:
+        return api, ()
+    return api[has_one], (f"{counted(without, 'call')} of which CUPTI gave no time, left out",)
 
 
 def _outer(api: Rows) -> IntColumn:

@@ -25,7 +25,7 @@ from fdprof.capture import (
     Thread,
     WorkKind,
 )
-from fdprof.columns import by_start, join_calls, latest_before
+from fdprof.columns import by_start, join_calls, latest_before, shared_ids, shared_limit
 from fdprof.errors import InputError
 from fdprof.importers._nsys_columns import MISSING, Columns, decoded, id_of, is_text, process_of
 from fdprof.importers._nsys_tables import AGAIN, SQLITE_MAGIC, Tables, open_tables
@@ -112,9 +112,12 @@ class _Reader:
         threads = self._threads(thread_ids)
         api_process = process_of(thread_ids)[api["thread"]] if len(thread_ids) else np.zeros(0, dtype=np.int64)
         api_table = Table.of(API, api)
-        device_table, devices = device_work(self._source, api_process, api_table["correlation"])
-        records, sync_ids = self._event_records(api_process, api_table["correlation"])
-        links = self._links(api_process, api_table, records, sync_ids)
+        shared = shared_ids(api_process, api)
+        self._source.limits.extend(shared_limit(shared))
+        correlation = np.where(shared, MISSING, api_table["correlation"])
+        device_table, devices = device_work(self._source, api_process, correlation)
+        records, sync_ids = self._event_records(api_process, correlation)
+        links = self._links(api_process, api_table, correlation, records, sync_ids)
         self._say_limits(api_table, device_table)
         return Capture(
             source="nsys",
@@ -275,7 +278,9 @@ class _Reader:
         )
         return table, id_of(columns["eventSyncId"][known])
 
-    def _links(self, api_process: IntColumn, api: Table, records: Table, sync_ids: IntColumn) -> Table:
+    def _links(
+        self, api_process: IntColumn, api: Table, api_correlation: IntColumn, records: Table, sync_ids: IntColumn
+    ) -> Table:
         """Return what each wait waited for.
 
         The stored syncType is not used: exports of 2024 to 2026 number it otherwise than their own ENUM table, so a
@@ -288,7 +293,7 @@ class _Reader:
         if columns is None:
             return Table.of_rows(LINKS, [])
         process = process_of(columns["globalPid"])
-        wait = join_calls(api_process, api["correlation"], process, columns["correlationId"])
+        wait = join_calls(api_process, api_correlation, process, columns["correlationId"])
         is_wait = np.isin(api["kind"], [int(kind) for kind in WAIT_KINDS])
         chosen = (wait != NONE) & is_wait[np.maximum(wait, 0)] if len(is_wait) else np.zeros(len(wait), dtype=bool)
         wait, process = wait[chosen], process[chosen]

@@ -389,6 +389,19 @@ def test_a_driver_call_within_a_runtime_call_leaves_the_work_to_the_runtime_call
     assert [0] == capture.device["api"].tolist()
 
 
+def test_calls_that_share_an_id_have_no_work(read):
+    """A failing call left its id 1 to what followed: neither kernel nor wait is joined, and no wait is added for it."""
+    called = ("cudaLaunchKernel", "cudaEventRecord", "cudaEventSynchronize")
+    calls = [call(name, 10 * number, 5, correlation=1) for number, name in enumerate(called)]
+    wait = row("cuda_sync", "Event Sync", 20, 5, correlation=1, cuda_sync_kind="Event Sync", stream=7)
+    own = [call("cudaLaunchKernel", 40, 5, correlation=2), kernel(ts=50, correlation=2)]
+    capture = read([*calls, kernel(ts=30, correlation=1), wait, *own])
+    assert [-1, 3] == capture.device["api"].tolist()
+    assert (4, 0) == (len(capture.api), len(capture.links))
+    assert "3 calls share their correlation ids: what they issued or waited for is not known" in capture.limits
+    assert not any("without device activity" in limit for limit in capture.limits)
+
+
 def test_two_processes_that_share_ids_keep_their_own_threads(read):
     """The process is that of the call with the correlation id; without one, that with most calls."""
     other = call("cudaLaunchKernel", correlation=9) | {"pid": 200}

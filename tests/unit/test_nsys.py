@@ -542,6 +542,22 @@ def test_correlation_ids_are_joined_within_their_process(read):
     assert [(77, 0), (78, 0)] == sorted((device.process, device.device) for device in capture.devices)
 
 
+def test_calls_that_share_an_id_have_no_work(read):
+    """A failing call left its id 1 to what followed: kernel, record and wait are joined to none of them."""
+    called = ("cudaLaunchKernel", "cudaEventRecord", "cudaLaunchKernel", "cudaEventSynchronize")
+    calls = [call(name, 10 * number, 10 * number + 5, 1) for number, name in enumerate(called)]
+    tables = {
+        RUNTIME: [*calls, call("cudaLaunchKernel", 50, 55, 2)],
+        KERNEL: [kernel(30, 40, 1), kernel(60, 70, 2)],
+        EVENT: [recorded(1, 3, 501)],
+        SYNC: [sync(1, 1, event=3, sync_id=501)],
+    }
+    capture = read(an_export(**tables))
+    assert [-1, 4] == capture.device["api"].tolist()
+    assert (0, 0) == (len(capture.links), len(capture.event_records))
+    assert "4 calls share their correlation ids: what they issued or waited for is not known" in capture.limits
+
+
 def test_device_rows_without_a_process_belong_to_the_only_one(read):
     """Old exports have no globalPid; with two processes in the file nothing can be said, and it is refused."""
     rows = [kernel(30, 40, 1)]

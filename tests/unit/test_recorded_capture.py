@@ -151,6 +151,52 @@ def test_a_sync_of_a_driver_call_within_a_runtime_call_is_the_runtimes(read):
     assert (0, -1, 7, -1, Evidence.UNKNOWN) == tuple(int(column[0]) for column in capture.links.columns.values())
 
 
+STUCK = "process 100: 5 calls share their correlation ids: what they issued or waited for is not known"
+
+
+def test_after_a_call_that_left_its_id_to_all_later_ones_no_work_is_taken_for_that_of_another(read):
+    """As recorded of libcupti 13.0 after cudaEventSynchronize(NULL), which itself has no start: all have its id, 128.
+
+    Of the launch before it the kernel is known; of the five calls behind it nothing is but when they were.
+    """
+    stuck = [
+        {"call": "cudaEventSynchronize_v3020", "start_ns": 0, "end_ns": 25, "correlation": 128},
+        {"call": "cudaMemcpyAsync_v3020", "start_ns": 30, "end_ns": 32, "correlation": 128},
+        {"call": "cudaStreamSynchronize_v3020", "start_ns": 33, "end_ns": 45, "correlation": 128},
+        {"call": "cudaEventRecord_v3020", "start_ns": 46, "end_ns": 47, "correlation": 128},
+        {"call": "cudaEventSynchronize_v3020", "start_ns": 48, "end_ns": 60, "correlation": 128},
+        {"call": "cuMemcpyDtoH_v2", "start_ns": 61, "end_ns": 70, "correlation": 128},
+    ]
+    copy = {"kind": "copy", "copy": 2, "from": 3, "to": 2, "bytes": 8, "stream": 7, "correlation": 128}
+    copies = [copy | {"start_ns": 40, "end_ns": 44}, copy | {"start_ns": 66, "end_ns": 69}]
+    event = {"correlation": 128, "stream": 7, "event": 3, "event_sync": 5}
+    sync = {"correlation": 128, "type": 1, "stream": NO_ID, "event": 3, "event_sync": 5, "start_ns": 48, "end_ns": 60}
+    capture = read(api=[CALL, *stuck], work=[KERNEL, *copies], events=[event], syncs=[sync])
+    assert [0, -1, -1] == capture.device["api"].tolist()
+    assert [(10, 20), (30, 32), (33, 45), (46, 47), (48, 60), (61, 70)] == list(
+        zip(capture.api["start_ns"].tolist(), capture.api["end_ns"].tolist(), strict=True)
+    )
+    assert (0, 0) == (len(capture.links), len(capture.event_records))
+    assert ("process 100: 1 call of which CUPTI gave no time, left out", STUCK) == capture.limits[:2]
+
+
+def test_a_driver_call_may_have_the_id_of_the_runtime_call_around_it(read):
+    """They are one call, which the kernel has."""
+    driver = {"call": "cuLaunchKernel", "start_ns": 12, "end_ns": 18, "correlation": 1}
+    capture = read(api=[driver, CALL], work=[KERNEL])
+    assert (["cudaLaunchKernel_v7000"], [0]) == (
+        [called(capture, row) for row in range(len(capture.api))],
+        capture.device["api"].tolist(),
+    )
+    assert not any("share" in limit for limit in capture.limits)
+
+
+def test_the_first_call_after_one_without_a_time_has_its_id_alone(read):
+    """Nothing else has it, so its kernel is its own."""
+    capture = read(api=[WAIT | {"start_ns": 0, "end_ns": 5, "correlation": 1}, CALL], work=[KERNEL])
+    assert [0] == capture.device["api"].tolist()
+
+
 # Device work
 
 
