@@ -25,7 +25,8 @@ def _row(document: dict[str, Any]) -> dict[str, Any]:
         "idle_by_cause_ns": document["idle_by_cause_ns"],
         "residual_ns": document["residual_ns"],
         "syncs_per_step": document["syncs_per_step"],
-        "transfers": [[t["size_bytes"], t["per_step"], t["memory"], t["lag"]] for t in document["transfers"]],
+        # Not in the order of their cost, which is the host's.
+        "transfers": sorted([t["size_bytes"], t["per_step"], t["memory"], t["lag"]] for t in document["transfers"]),
     }
 
 

@@ -2,6 +2,7 @@
 
 # ruff: noqa: SIM300
 import ctypes
+import json
 import subprocess
 import sys
 
@@ -150,3 +151,44 @@ def test_it_works_beside_torch_and_says_when_torchs_profiler_holds_cupti():
     command = [sys.executable, "-c", _BESIDE_TORCH]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert ["True", "True"] == done.stdout.split()
+
+
+_AFTER_A_FAILURE = """
+import ctypes, json
+from fdprof.collector import Collector
+cuda = ctypes.CDLL("libcuda.so.1")
+context, device, host = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+collector = Collector()
+done = [cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), cuda.cuCtxSetCurrent(context)]
+done.append(cuda.cuMemAlloc_v2(ctypes.byref(device), ctypes.c_size_t(4096)))
+done.append(cuda.cuMemAllocHost_v2(ctypes.byref(host), ctypes.c_size_t(4096)))
+collector.start()
+try:
+    for size in (8, 16):
+        done.append(cuda.cuMemcpyDtoH_v2(host, device, ctypes.c_size_t(size)))
+    done.append(cuda.cuEventSynchronize(None))
+    for size in (32, 64, 128):
+        done.append(cuda.cuMemcpyDtoH_v2(host, device, ctypes.c_size_t(size)))
+finally:
+    capture = collector.stop()
+called = [capture.names[name] for name in capture.api["name"].tolist()]
+issued = [row for row, name in enumerate(called) if name.startswith("cuMemcpyDtoH")]
+sizes, joined = (capture.device[name].tolist() for name in ("size_bytes", "api"))
+print(json.dumps([done, issued, sizes, joined, capture.limits]))
+"""
+
+
+def test_after_a_call_that_fails_each_copy_has_its_own_call_or_none():
+    """Copies 1 and 2 come before cuEventSynchronize(NULL), which fails with 400, and 3 to 5 after it.
+
+    libcupti 13.0 then gives the later calls the failing one's id, which is said.  In a process of its own: its thread
+    keeps the id.
+    """
+    command = [sys.executable, "-c", _AFTER_A_FAILURE]
+    out = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    done, issued, sizes, joined, limits = json.loads(out)
+    assert [0] * 7 + [400] + [0] * 3 == done
+    assert (5, [8, 16, 32, 64, 128]) == (len(issued), sizes)
+    assert issued[:2] == joined[:2]
+    assert all(call in (own, -1) for own, call in zip(issued, joined, strict=True))
+    assert (-1 in joined) == any("share their correlation ids" in limit for limit in limits)
