@@ -99,7 +99,8 @@ API: Schema = {
     "correlation": "int64",
 }
 """Host calls into CUDA or HIP, by start. `name` indexes Capture.names, `kind` is an ApiKind, `thread` indexes
-Capture.threads, `correlation` is the tracer's own id, unique within a process."""
+Capture.threads, `correlation` is the tracer's own id, unique within a process but for calls within each other; -1:
+none, or one that tells nothing because other calls have it."""
 
 DEVICE: Schema = {
     "kind": "int8",

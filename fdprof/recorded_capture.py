@@ -111,6 +111,7 @@ def _part(process: Process, names: Names) -> dict[str, Any]:
 
     zero = np.zeros(len(api), dtype=np.int64)
     shared = shared_ids(zero[kept], {**calls, "thread": calls["thread_id"]})
+    calls["correlation"] = np.where(shared, NONE, calls["correlation"])
 
     def call_of(correlation: npt.NDArray[Any]) -> IntColumn:
         its = correlation.astype(np.int64)

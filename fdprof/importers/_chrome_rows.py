@@ -129,6 +129,13 @@ class Calls:
     process: IntColumn
     shared: npt.NDArray[np.bool_]  # whose ids tell nothing
 
+    def joined(self) -> Table:
+        """Return the table as a capture has it: an id that tells nothing is none."""
+        if not self.shared.any():
+            return self.table
+        correlation = np.where(self.shared, NONE, self.table["correlation"])
+        return Table.of(API, {**self.table.columns, "correlation": correlation})
+
 
 class Assembler:
     """Numbers names, threads and devices of one trace, and makes its tables."""

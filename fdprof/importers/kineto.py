@@ -121,7 +121,7 @@ class _Reader:
             names=made.names.all(),
             threads=tuple(made.threads),
             devices=tuple(made.devices),
-            api=calls.table,
+            api=calls.joined(),
             device=device,
             ranges=ranges,
             links=links,

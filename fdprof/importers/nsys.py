@@ -111,13 +111,12 @@ class _Reader:
         ranges, _ = by_start({**ranges, "thread": ranges_of})
         threads = self._threads(thread_ids)
         api_process = process_of(thread_ids)[api["thread"]] if len(thread_ids) else np.zeros(0, dtype=np.int64)
-        api_table = Table.of(API, api)
         shared = shared_ids(api_process, api)
         self._source.limits.extend(shared_limit(shared))
-        correlation = np.where(shared, MISSING, api_table["correlation"])
-        device_table, devices = device_work(self._source, api_process, correlation)
-        records, sync_ids = self._event_records(api_process, correlation)
-        links = self._links(api_process, api_table, correlation, records, sync_ids)
+        api_table = Table.of(API, {**api, "correlation": np.where(shared, NONE, api["correlation"])})
+        device_table, devices = device_work(self._source, api_process, api_table["correlation"])
+        records, sync_ids = self._event_records(api_process, api_table["correlation"])
+        links = self._links(api_process, api_table, records, sync_ids)
         self._say_limits(api_table, device_table)
         return Capture(
             source="nsys",
@@ -278,9 +277,7 @@ class _Reader:
         )
         return table, id_of(columns["eventSyncId"][known])
 
-    def _links(
-        self, api_process: IntColumn, api: Table, api_correlation: IntColumn, records: Table, sync_ids: IntColumn
-    ) -> Table:
+    def _links(self, api_process: IntColumn, api: Table, records: Table, sync_ids: IntColumn) -> Table:
         """Return what each wait waited for.
 
         The stored syncType is not used: exports of 2024 to 2026 number it otherwise than their own ENUM table, so a
@@ -293,7 +290,7 @@ class _Reader:
         if columns is None:
             return Table.of_rows(LINKS, [])
         process = process_of(columns["globalPid"])
-        wait = join_calls(api_process, api_correlation, process, columns["correlationId"])
+        wait = join_calls(api_process, api["correlation"], process, columns["correlationId"])
         is_wait = np.isin(api["kind"], [int(kind) for kind in WAIT_KINDS])
         chosen = (wait != NONE) & is_wait[np.maximum(wait, 0)] if len(is_wait) else np.zeros(len(wait), dtype=bool)
         wait, process = wait[chosen], process[chosen]

@@ -103,7 +103,7 @@ def capture_of(trace: Trace) -> Capture:
         names=made.names.all(),
         threads=tuple(made.threads),
         devices=tuple(made.devices),
-        api=calls.table,
+        api=calls.joined(),
         device=device,
         ranges=ranges,
         links=Table.of_rows(LINKS, []),

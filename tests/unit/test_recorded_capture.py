@@ -180,6 +180,27 @@ def test_after_a_call_that_left_its_id_to_all_later_ones_no_work_is_taken_for_th
     assert ("process 100: 1 call of which CUPTI gave no time, left out", STUCK) == capture.limits[:2]
 
 
+def test_the_ledger_of_a_loop_whose_later_calls_share_an_id_misses_nothing(read, a_recorded_loop):
+    """Steps 2 to 5 of 6 share the id 21; as in the loop worked out above, but nothing of theirs is known as queued.
+
+    9-10 is host code then (41 of it), and 50-51 blocked: harmful is 11.  Their device rows are there: none is missing.
+    """
+    tables = a_recorded_loop(6, driver=False)
+    for name in ("api", "work", "syncs", "events"):
+        for row in tables[name]:
+            row["correlation"] = min(row["correlation"], 21)
+    result = analyze(read(unit=US, **tables), "recording", Choice())
+    ledger = result.facts.ledger
+    assert [44 * US] * 6 == ledger.device_busy_ns.tolist()
+    assert [45 * US] * 6 == ledger.host_blocked_ns.tolist()
+    assert [10 * US] * 2 + [11 * US] * 4 == ledger.harmful_wait_ns.tolist()
+    causes = {"host:step": (2 * 40 + 4 * 41), "launch": 6 * 4, "queued": 2 * 2, "blocked": 2 * 10 + 4 * 11}
+    assert {name: us * US / 6 for name, us in causes.items()} == pytest.approx(result.idle_by_cause_ns)
+    assert 0 == result.residual_ns
+    assert [2 * 256 / 6, 4 * 256 / 6] == pytest.approx([one.bytes_per_step for one in result.facts.transfers])
+    assert [True, False] == [one.wait_ns is not None for one in result.facts.transfers]
+
+
 def test_a_driver_call_may_have_the_id_of_the_runtime_call_around_it(read):
     """They are one call, which the kernel has."""
     driver = {"call": "cuLaunchKernel", "start_ns": 12, "end_ns": 18, "correlation": 1}
