@@ -69,6 +69,7 @@ for part in $parts; do
             gzip -9 -c "/tmp/paddle_$mode.json" >"$out/stop_flag_$mode.paddle_trace.json.gz"
         done
         ;;
+    *) echo "no such part: $part" >&2 ;;
     esac
 done
 ls -l "$out"

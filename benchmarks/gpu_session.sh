@@ -47,5 +47,6 @@ for part in $parts; do
             python3 -m fdprof run stop_flag --mode async --steps 40 --warmup 5 --backend paddle --no-save | tail -40
         python3 benchmarks/list_ranges.py /tmp/stop_flag_async.sqlite | tee "$out/nsys_ranges.txt"
         ;;
+    *) echo "no such part: $part" >&2 ;;
     esac
 done

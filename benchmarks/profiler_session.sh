@@ -104,6 +104,7 @@ for part in $parts; do
         done
         agreement
         ;;
+    *) echo "no such part: $part" >&2 ;;
     esac
 done
 ls -l "$out"
