@@ -2,9 +2,9 @@
 
 usage: python benchmarks/capture_agreement.py FOLDER -o OUT.json
 
-FOLDER holds SCENARIO_MODE_TOOL.json, as `fdprof capture SCENARIO --mode MODE --with TOOL -o` writes them (the part
-`modes` and `scenarios` of profiler_session.sh).  Two captures are two runs of two processes, so the host's times differ by what
-processes differ by; the device's work and the counts are those of the loop.
+FOLDER holds SCENARIO_MODE_TOOL.json, as `fdprof capture SCENARIO --mode MODE --with TOOL -o` writes them (the parts
+`modes` and `scenarios` of profiler_session.sh).  Two captures are two runs of two processes, so the host's times
+differ by what processes differ by; the device's work and the counts are those of the loop.
 """
 
 import argparse

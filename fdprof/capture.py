@@ -99,8 +99,7 @@ API: Schema = {
     "correlation": "int64",
 }
 """Host calls into CUDA or HIP, by start. `name` indexes Capture.names, `kind` is an ApiKind, `thread` indexes
-Capture.threads, `correlation` is the tracer's own id, unique within a process but for calls within each other; -1:
-none, or one that tells nothing because other calls have it."""
+Capture.threads, `correlation` is the tracer's own id, unique within a process."""
 
 DEVICE: Schema = {
     "kind": "int8",

@@ -69,50 +69,6 @@ def _keys(
     return number[: len(api_process)], number[len(api_process) :]
 
 
-def shared_ids(process: IntColumn, calls: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
-    """Return which calls have the correlation id of another call of their process; `calls` are columns of API.
-
-    Such an id tells nothing of what a call issued.  A call within another of its thread may have the other's id, as
-    the driver's within the runtime's; those are one.  libcupti 13.0 gives one id to all later calls of a thread once
-    it has called cudaEventSynchronize(NULL) (measured on an H200), where CUpti_ActivityAPI promises one a call.
-    """
-    correlation = calls["correlation"].astype(np.int64)
-    result = np.zeros(len(correlation), dtype=np.bool_)
-    rows = np.flatnonzero(correlation >= 0)
-    if not len(rows):
-        return result
-    key, _ = _keys(process[rows], correlation[rows], process[rows[:1]], correlation[rows[:1]])
-    order = np.argsort(key, kind="stable")
-    again = key[order][1:] == key[order][:-1]
-    if not again.any():
-        return result
-    many = np.append(again, False) | np.append(False, again)
-    rows, key = rows[order][many], key[order][many]
-    start, end, thread = (calls[name][rows] for name in ("start_ns", "end_ns", "thread"))
-    order = np.lexsort((-end, start, key))
-    rows, key, start, end, thread = (column[order] for column in (rows, key, start, end, thread))
-    _, first, group = np.unique(key, return_index=True, return_inverse=True)
-    group = group.reshape(-1)
-    outermost = first[group]
-    apart = (thread != thread[outermost]) | (start >= end[outermost])
-    apart[first] = False
-    result[rows] = np.bincount(group, weights=apart, minlength=len(first))[group] > 0
-    return result
-
-
-def only_own(rows: IntColumn, shared: npt.NDArray[np.bool_]) -> IntColumn:
-    """Return the rows of API that something was joined to, -1 for those that share their id."""
-    return np.where((rows != NONE) & np.append(shared, False)[rows], NONE, rows)
-
-
-def shared_limit(shared: npt.NDArray[np.bool_]) -> tuple[str, ...]:
-    """Return what the calls that share ids leave unknown, nothing where none does."""
-    count = int(shared.sum())
-    if not count:
-        return ()
-    return (f"{count:,} calls share their correlation ids: what they issued or waited for is not known",)
-
-
 def by_start(columns: Mapping[str, npt.NDArray[Any]]) -> tuple[dict[str, npt.NDArray[Any]], IntColumn]:
     """Return the columns in order of start, the longer first, and the order."""
     start, end = columns["start_ns"], columns["end_ns"]

@@ -27,8 +27,9 @@ from fdprof.capture import (
     Thread,
     WorkKind,
 )
-from fdprof.columns import Names, by_start, join_calls, latest_before, only_own, shared_ids, shared_limit
+from fdprof.columns import Names, by_start, join_calls, latest_before
 from fdprof.cupti import COPY_NAMES, DIRECTION_OF, HOST_SIDE_OF, NO_ID, NON_BLOCKING, numbered_as
+from fdprof.joinable import joinable, shared_ids
 from fdprof.kernel_names import short_name
 from fdprof.model import IntColumn, Table
 from fdprof.recordings import Process, Rows, read_process
@@ -60,11 +61,12 @@ def read_recording(folders: Sequence[Path]) -> Capture:
     devices, device = _devices(processes, columns["device"])
     before = np.cumsum([0, *(len(part["api"]["name"]) for part in parts)])
     device["api"] = _moved(device["api"], device.pop("part"), before, row_of)
-    api_table = Table.of(API, {name: column for name, column in api.items() if name != "process"})
+    shared = api.pop("shared")
+    api_table = Table.of(API, api)
     records, links = _links(processes, parts, before, row_of, api_table)
     thread_names = {(process.number, tid): name for process in processes for tid, name in process.threads.items()}
     threads = [(code >> 32, code & 0xFFFFFFFF) for code in ids.tolist()]
-    return Capture(
+    capture = Capture(
         source=SOURCE,
         tool=", ".join(dict.fromkeys(process.tool for process in processes)),
         names=names.all(),
@@ -80,17 +82,21 @@ def read_recording(folders: Sequence[Path]) -> Capture:
         non_blocking_streams=_streams(processes, devices, default=False),
         rows=sum(len(rows) for process in processes for rows in process.rows.values()),
         limits=tuple(dict.fromkeys(limit for process in processes for limit in process.limits))
-        + tuple(limit for part in parts for limit in part["limits"])
-        + _gaps(columns),
+        + _untimed(processes)
+        + _gaps(processes, columns),
     )
+    return joinable(capture, shared)
 
 
-def _part(process: Process, names: Names) -> dict[str, Any]:
-    """Return the columns of one process; threads are numbers of process and thread, `api` its own rows.
-
-    `limits` is what the columns do not tell.
-    """
-    api, untimed = _timed(process.rows["api"])
+def _part(process: Process, names: Names) -> dict[str, dict[str, Any]]:
+    """Return the columns of one process; threads are numbers of process and thread, `api` its own rows."""
+    api = process.rows["api"]
+    # Of all rows: a call without a time, which is within no other, or one within another may be whose id others have.
+    timed = _has_time(api)
+    ends = {name: np.where(timed, api[name], 0) for name in ("start_ns", "end_ns")}
+    of_one = np.zeros(len(api), dtype=np.int64)
+    shared = shared_ids(of_one, {**ends, "thread": api["thread"], "correlation": api["correlation"]})
+    api, shared = api[timed], shared[timed]
     code = api["domain"].astype(np.int64) << 32 | api["callback"]
     known, which = np.unique(code, return_inverse=True)
     called = [process.callbacks.get((int(c) >> 32, int(c) & 0xFFFFFFFF), "") or "(unnamed call)" for c in known]
@@ -107,17 +113,14 @@ def _part(process: Process, names: Names) -> dict[str, Any]:
         "start_ns": api["start_ns"][kept].astype(np.int64),
         "end_ns": api["end_ns"][kept].astype(np.int64),
         "correlation": api["correlation"][kept].astype(np.int64),
+        "shared": np.isin(kept, outer[shared]),
     }
-
-    zero = np.zeros(len(api), dtype=np.int64)
-    shared = shared_ids(zero[kept], {**calls, "thread": calls["thread_id"]})
-    calls["correlation"] = np.where(shared, NONE, calls["correlation"])
 
     def call_of(correlation: npt.NDArray[Any]) -> IntColumn:
         its = correlation.astype(np.int64)
+        zero = np.zeros(len(api), dtype=np.int64)
         row = join_calls(zero, api["correlation"].astype(np.int64), np.zeros(len(its), dtype=np.int64), its)
-        call = np.where(row == NONE, NONE, np.append(row_of, NONE)[np.append(outer, NONE)[row]])
-        return only_own(call, shared)
+        return np.where(row == NONE, NONE, np.append(row_of, NONE)[np.append(outer, NONE)[row]])
 
     ranges, overhead = process.rows["ranges"], process.rows["overhead"]
     overhead = overhead[np.isin(overhead["kind"], _OVERHEAD_KINDS) & (overhead["thread"] != 0)]
@@ -140,20 +143,22 @@ def _part(process: Process, names: Names) -> dict[str, Any]:
         },
         "syncs": {"api": call_of(process.rows["syncs"]["correlation"])},
         "events": {"api": call_of(process.rows["events"]["correlation"])},
-        "limits": [f"process {process.number}: {limit}" for limit in (*untimed, *shared_limit(shared))],
     }
 
 
-def _timed(api: Rows) -> tuple[Rows, tuple[str, ...]]:
-    """Return the calls that have a time, and what is said of the others.
+def _has_time(api: Rows) -> npt.NDArray[np.bool_]:
+    """Return which calls have one: CUPTI gives 0 where not (CUpti_ActivityAPI), libcupti 13.0 for the start alone."""
+    return np.asarray((api["start_ns"] != 0) & (api["end_ns"] != 0))
 
-    CUPTI gives 0 where it has none (CUpti_ActivityAPI), libcupti 13.0 also for the start alone.
-    """
-    has_one = (api["start_ns"] != 0) & (api["end_ns"] != 0)
-    without = len(api) - int(has_one.sum())
-    if not without:
-        return api, ()
-    return api[has_one], (f"{counted(without, 'call')} of which CUPTI gave no time, left out",)
+
+def _untimed(processes: Sequence[Process]) -> tuple[str, ...]:
+    """Return what is said of the calls that were left out because they have no time."""
+    without = {process.number: int((~_has_time(process.rows["api"])).sum()) for process in processes}
+    return tuple(
+        f"process {number}: {counted(count, 'call')} of which CUPTI gave no time, left out"
+        for number, count in without.items()
+        if count
+    )
 
 
 def _outer(api: Rows) -> IntColumn:
@@ -332,15 +337,15 @@ def _streams(processes: Sequence[Process], devices: Sequence[Device], *, default
     return frozenset(found)
 
 
-def _gaps(columns: Mapping[str, dict[str, Any]]) -> tuple[str, ...]:
+def _gaps(processes: Sequence[Process], columns: Mapping[str, dict[str, Any]]) -> tuple[str, ...]:
     """Return what this capture cannot tell, by what is not in it."""
     api, device, ranges = columns["api"], columns["device"], columns["ranges"]
     limits = []
     if not len(ranges["name"]):
         limits.append("no NVTX ranges: steps have to be inferred and host code has no names")
-    if not len(api["name"]):
+    if not any(len(process.rows["api"]) for process in processes):
         limits.append(NO_CALLS)
-    elif not len(device["name"]):
+    elif len(api["name"]) and not len(device["name"]):
         limits.append("host calls but no device activity: nothing was seen of the device, which does not mean it idled")
     if (device["kind"] == WorkKind.GRAPH).any():
         limits.append("graphs are traced as wholes: a graph's kernels and the gaps between them are not seen")

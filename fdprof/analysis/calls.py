@@ -81,10 +81,7 @@ def calls_of(capture: Capture) -> Calls:
     )
     blocks &= ~_inside_another(api["thread"], api["end_ns"], blocks)
     gives_work = _is(kind, WORK_KINDS) & ~_while_capturing(capture)
-    # A call without an id cannot be joined to its row: that may be there.
-    is_seen = gives_work & (api["correlation"] != NONE)
-    if not capture.times_copies:
-        is_seen &= ~_is(kind, COPY_KINDS)
+    is_seen = gives_work if capture.times_copies else gives_work & ~_is(kind, COPY_KINDS)
     lacks_row = is_seen & ~has_row & (len(device) > 0)
     stall, copy_before = _stalls(
         api["thread"], api["start_ns"], api["end_ns"], blocks, _is(kind, COPY_KINDS), only_waits

@@ -14,7 +14,7 @@ from fdprof.analysis.repetition import first_of_period, period_of
 from fdprof.capture import NONE, WORK_KINDS, ApiKind, Capture, Evidence, RangeKind
 from fdprof.errors import InputError, UsageError
 from fdprof.model import IntColumn
-from fdprof.units import counted, us
+from fdprof.units import counted, shown, us
 
 _FDPROF_DOMAIN = "fdprof"
 
@@ -36,6 +36,7 @@ _NOT_DECODE = re.compile(
 
 # Of threads, processes and names so many are listed.
 _SHOWN = 8
+_LIMITS_SAID = 2
 
 # From this many steps on a last one that is shorter than this share of the others is not whole.
 _FEW, _WHOLE = 3, 0.5
@@ -116,8 +117,9 @@ def find_steps(capture: Capture, choice: Choice) -> Steps:
     if not len(capture.api):
         activity = "" if len(capture.device) else " and no device activity"
         ranges = f", only {counted(len(capture.ranges), 'range')}" if len(capture.ranges) else ""
+        said = capture.limits[-_LIMITS_SAID:]
         raise InputError(
-            f"the capture holds no CUDA or HIP call{activity}{ranges}",
+            f"the capture holds no CUDA or HIP call{activity}{ranges}" + "".join(f"; {shown(limit)}" for limit in said),
             "did the traced process use the GPU, and inside the capture range?  By hand, trace CUDA too: "
             "nsys profile -t cuda,nvtx, or ProfilerActivity.CUDA of torch.profiler",
         )

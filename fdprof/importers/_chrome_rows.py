@@ -26,7 +26,7 @@ from fdprof.capture import (
     Thread,
     WorkKind,
 )
-from fdprof.columns import Names, by_start, join_calls, only_own, shared_ids, shared_limit
+from fdprof.columns import Names, by_start, join_calls
 from fdprof.importers._chrome import Event, Rows, Trace
 from fdprof.model import IntColumn, Table
 
@@ -127,14 +127,6 @@ class Calls:
 
     table: Table
     process: IntColumn
-    shared: npt.NDArray[np.bool_]  # whose ids tell nothing
-
-    def joined(self) -> Table:
-        """Return the table as a capture has it: an id that tells nothing is none."""
-        if not self.shared.any():
-            return self.table
-        correlation = np.where(self.shared, NONE, self.table["correlation"])
-        return Table.of(API, {**self.table.columns, "correlation": correlation})
 
 
 class Assembler:
@@ -213,8 +205,7 @@ class Assembler:
         """Return the API table, and the order its rows were taken in."""
         ordered, order = by_start(columns)
         table = Table.of(API, ordered)
-        process = self.processes(table["thread"])
-        return Calls(table, process, shared_ids(process, ordered)), order
+        return Calls(table, self.processes(table["thread"])), order
 
     def hosts(self, calls: Calls, others: Iterable[Table], correlation: IntColumn) -> IntColumn:
         """Return the process that each row of device work belongs to, since the file gives only the device.
@@ -269,7 +260,7 @@ class Assembler:
             "stream": stream,
             "start_ns": np.concatenate([rows.start_ns for _, rows in parts]),
             "end_ns": np.concatenate([rows.end_ns for _, rows in parts]),
-            "api": only_own(join_calls(calls.process, calls.table["correlation"], host, correlation), calls.shared),
+            "api": join_calls(calls.process, calls.table["correlation"], host, correlation),
             "direction": direction,
             "host_side": host_side,
             # A writer that prints bytes as a 32-bit int makes sizes of 2 GiB and more negative.
@@ -332,9 +323,9 @@ def timed_work(parts: Sequence[tuple[WorkKind, Rows]]) -> tuple[list[tuple[WorkK
     return timed, [f"{count:,} device rows begin and end at time 0, which means no time, left out"] if count else []
 
 
-def work_limits(made: Calls, device: Table, issued: IntColumn) -> list[str]:
+def work_limits(calls: Table, device: Table, issued: IntColumn) -> list[str]:
     """Return what is missing between host calls and device work; `issued` is each call's row of work, -1 for none."""
-    calls, limits = made.table, [*shared_limit(made.shared)]
+    limits = []
     works = np.isin(calls["kind"], [int(kind) for kind in WORK_KINDS])
     without = int((works & (issued == NONE)).sum())
     if not len(calls) and not len(device):

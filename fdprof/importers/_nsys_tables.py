@@ -17,6 +17,7 @@ import adbc_driver_sqlite
 import pyarrow as pa
 
 from fdprof.errors import InputError
+from fdprof.parquet import opened
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -177,7 +178,8 @@ class _ParquetTables:
         # A text that a million rows share stays one text.
         texts = [field.name for field in self._schemas[table] if field.type in (pa.string(), pa.large_string())]
         try:
-            return pq.read_table(file, columns=list(columns), read_dictionary=texts)
+            with opened(file) as source:
+                return pq.read_table(source, columns=list(columns), read_dictionary=texts)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise self._unreadable(error, file) from error
 
@@ -187,7 +189,8 @@ class _ParquetTables:
 
         try:
             size_bytes = file.stat().st_size
-            found = pq.read_metadata(file)
+            with opened(file) as source:
+                found = pq.read_metadata(source)
             schema = found.schema.to_arrow_schema()
             unpacked = sum(found.row_group(number).total_byte_size for number in range(found.num_row_groups))
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:

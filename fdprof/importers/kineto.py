@@ -19,7 +19,7 @@ from fdprof.capture import (
     RangeKind,
     WorkKind,
 )
-from fdprof.columns import join_calls, only_own
+from fdprof.columns import join_calls
 from fdprof.importers import paddle_trace
 from fdprof.importers._chrome import Rows, Trace, is_json, is_paddle_head, read_trace
 from fdprof.importers._chrome_rows import (
@@ -110,7 +110,7 @@ class _Reader:
         host = made.hosts(calls, [ranges], correlation)
         device = made.work(parts, calls, host, correlation, streams_of(parts))
         issued = join_calls(host, correlation, calls.process, calls.table["correlation"])
-        self._limits[:0] = work_limits(calls, device, issued) + untimed
+        self._limits[:0] = work_limits(calls.table, device, issued) + untimed
         self._say_limits(calls.table, device, syncs, links)
         hip = is_hip(trace, calls.table, made.names.all())
         overhead_table = made.overhead(overhead)
@@ -121,7 +121,7 @@ class _Reader:
             names=made.names.all(),
             threads=tuple(made.threads),
             devices=tuple(made.devices),
-            api=calls.joined(),
+            api=calls.table,
             device=device,
             ranges=ranges,
             links=links,
@@ -183,7 +183,7 @@ class _Reader:
         )
         lost = np.flatnonzero((wait == NONE) & (kind != ApiKind.OTHER))
         if not len(lost):
-            return calls, only_own(wait, calls.shared)
+            return calls, wait
         self._limits.append(
             f"waits known from cuda_sync rows alone, since their host calls are not here: {len(lost):,}"
         )
@@ -207,7 +207,7 @@ class _Reader:
         place[order] = np.arange(len(order))
         wait = np.where(wait == NONE, NONE, place[wait])
         wait[lost] = place[len(table) :]
-        return merged, only_own(wait, merged.shared)
+        return merged, wait
 
     def _links(self, calls: Calls, syncs: Rows, host: IntColumn, wait: IntColumn) -> tuple[Table, Table]:
         """Return what each wait waited for, and the event records with what the waits tell of their events.
@@ -218,7 +218,7 @@ class _Reader:
         kind = table["kind"][wait] if len(table) else np.zeros(len(wait), dtype=np.int8)
         chosen = (wait != NONE) & np.isin(kind, _LINKED)
         recorded = integers([entry.wait_record for entry in args])
-        record = only_own(join_calls(calls.process, table["correlation"], host, recorded), calls.shared)
+        record = join_calls(calls.process, table["correlation"], host, recorded)
         by_event = np.isin(kind, _BY_EVENT)
         stream = np.where(
             by_event,

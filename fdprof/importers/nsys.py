@@ -25,7 +25,7 @@ from fdprof.capture import (
     Thread,
     WorkKind,
 )
-from fdprof.columns import by_start, join_calls, latest_before, shared_ids, shared_limit
+from fdprof.columns import by_start, join_calls, latest_before
 from fdprof.errors import InputError
 from fdprof.importers._nsys_columns import MISSING, Columns, decoded, id_of, is_text, process_of
 from fdprof.importers._nsys_tables import AGAIN, SQLITE_MAGIC, Tables, open_tables
@@ -111,9 +111,7 @@ class _Reader:
         ranges, _ = by_start({**ranges, "thread": ranges_of})
         threads = self._threads(thread_ids)
         api_process = process_of(thread_ids)[api["thread"]] if len(thread_ids) else np.zeros(0, dtype=np.int64)
-        shared = shared_ids(api_process, api)
-        self._source.limits.extend(shared_limit(shared))
-        api_table = Table.of(API, {**api, "correlation": np.where(shared, NONE, api["correlation"])})
+        api_table = Table.of(API, api)
         device_table, devices = device_work(self._source, api_process, api_table["correlation"])
         records, sync_ids = self._event_records(api_process, api_table["correlation"])
         links = self._links(api_process, api_table, records, sync_ids)

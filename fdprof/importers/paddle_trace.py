@@ -21,7 +21,6 @@ from fdprof.errors import InputError
 from fdprof.importers._chrome import Rows, Trace, is_paddle_head, read_trace
 from fdprof.importers._chrome_rows import (
     Assembler,
-    Calls,
     clean,
     host_waits,
     integers,
@@ -103,7 +102,7 @@ def capture_of(trace: Trace) -> Capture:
         names=made.names.all(),
         threads=tuple(made.threads),
         devices=tuple(made.devices),
-        api=calls.joined(),
+        api=calls.table,
         device=device,
         ranges=ranges,
         links=Table.of_rows(LINKS, []),
@@ -115,15 +114,15 @@ def capture_of(trace: Trace) -> Capture:
         default_streams=made.default_streams(is_hip(trace, calls.table, made.names.all())),
         time_error_ns=_ERROR_NS,
         rows=len(trace.events),
-        limits=(*_limits(calls, device, issued), *untimed),
+        limits=(*_limits(calls.table, device, issued), *untimed),
     )
 
 
-def _limits(calls: Calls, device: Table, issued: IntColumn) -> list[str]:
+def _limits(calls: Table, device: Table, issued: IntColumn) -> list[str]:
     limits = work_limits(calls, device, issued)
     if (device["kind"] == WorkKind.COPY).any():
         limits.append("paddle.profiler does not say whether the host memory of a copy is pinned or pageable")
-    if host_waits(calls.table, *WAIT_KINDS):
+    if host_waits(calls, *WAIT_KINDS):
         limits.append(
             "paddle.profiler writes no synchronisation rows: waits are not joined to the events they wait for"
         )

@@ -178,17 +178,16 @@ print(json.dumps([done, issued, sizes, joined, capture.limits]))
 """
 
 
-def test_after_a_call_that_fails_each_copy_has_its_own_call_or_none():
+def test_after_a_call_that_fails_each_copy_has_its_own_call_or_is_left_out():
     """Copies 1 and 2 come before cuEventSynchronize(NULL), which fails with 400, and 3 to 5 after it.
 
-    libcupti 13.0 then gives the later calls the failing one's id, which is said.  In a process of its own: its thread
-    keeps the id.
+    libcupti 13.0 then gives the later calls the failing one's id: the capture ends there, and says so.  In a process of
+    its own: its thread keeps the id.
     """
     command = [sys.executable, "-c", _AFTER_A_FAILURE]
     out = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
     done, issued, sizes, joined, limits = json.loads(out)
     assert [0] * 7 + [400] + [0] * 3 == done
-    assert (5, [8, 16, 32, 64, 128]) == (len(issued), sizes)
-    assert issued[:2] == joined[:2]
-    assert all(call in (own, -1) for own, call in zip(issued, joined, strict=True))
-    assert (-1 in joined) == any("share their correlation ids" in limit for limit in limits)
+    assert sizes in ([8, 16], [8, 16, 32, 64, 128])
+    assert issued == joined
+    assert (2 == len(sizes)) == any("share their correlation ids" in limit for limit in limits)

@@ -899,7 +899,10 @@ class _counting_masks:  # noqa: N801 - used as a context
 
 
 def test_links_to_themselves_and_ids_used_again_are_no_loop(sqlite, tables, hostile):
-    """Waits joined to launches, one correlation for all calls, one event recorded by all."""
+    """Waits joined to launches, one correlation for all calls, one event recorded by all.
+
+    Where all calls have one id nothing tells what any of them issued; -1 is none.
+    """
     events = [
         {"correlationId": 1, "eventId": 1, "streamId": 7, "globalPid": hostile.GLOBAL_PID, "eventSyncId": 1}
         for _ in range(12)
@@ -912,7 +915,8 @@ def test_links_to_themselves_and_ids_used_again_are_no_loop(sqlite, tables, host
                 "CUPTI_ACTIVITY_KIND_CUDA_EVENT": events,
             }
         )
-        assert 12 == hostile.outcome(path)["steps"]
+        found = hostile.outcome(path)
+        assert (None if number in (1, 3, BIG) else 12) == (found and found["steps"])
 
 
 # Names

@@ -12,6 +12,7 @@ from fdprof.capture import ApiKind, CopyDirection, Evidence, HostSide, RangeKind
 from fdprof.errors import InputError
 from fdprof.importers._chrome import read_trace
 from fdprof.importers.kineto import IMPORTER
+from fdprof.imports import import_capture
 
 
 def say_nothing(line):
@@ -389,17 +390,15 @@ def test_a_driver_call_within_a_runtime_call_leaves_the_work_to_the_runtime_call
     assert [0] == capture.device["api"].tolist()
 
 
-def test_calls_that_share_an_id_have_no_work(read):
-    """A failing call left its id 1 to what followed: neither kernel nor wait is joined, and no wait is added for it."""
-    called = ("cudaLaunchKernel", "cudaEventRecord", "cudaEventSynchronize")
-    calls = [call(name, 10 * number, 5, correlation=1) for number, name in enumerate(called)]
-    wait = row("cuda_sync", "Event Sync", 20, 5, correlation=1, cuda_sync_kind="Event Sync", stream=7)
-    own = [call("cudaLaunchKernel", 40, 5, correlation=2), kernel(ts=50, correlation=2)]
-    capture = read([*calls, kernel(ts=30, correlation=1), wait, *own])
-    assert [-1, 3] == capture.device["api"].tolist()
-    assert (4, 0) == (len(capture.api), len(capture.links))
-    assert "3 calls share their correlation ids: what they issued or waited for is not known" in capture.limits
-    assert not any("without device activity" in limit for limit in capture.limits)
+def test_a_trace_is_used_up_to_where_its_calls_share_an_id(tmp_path):
+    """Of three launches the last two, at 20 and 30 us, have id 2."""
+    launches = [call("cudaLaunchKernel", at, 5, correlation=min(at // 10, 2)) for at in (10, 20, 30)]
+    kernels = [kernel(ts=at + 6, correlation=min(at // 10, 2)) for at in (10, 20, 30)]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": [*launches, *kernels]}), encoding="utf-8")
+    capture = import_capture(path, say_nothing)
+    assert (1, [0]) == (len(capture.api), capture.device["api"].tolist())
+    assert "share their correlation ids from cudaLaunchKernel on, 10.0 µs after the first call" in capture.limits[-1]
 
 
 def test_two_processes_that_share_ids_keep_their_own_threads(read):

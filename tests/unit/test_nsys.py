@@ -6,6 +6,7 @@ The facts of real files are those of the captures' README.md; Kineto files whose
 # ruff: noqa: SIM300
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -542,20 +543,15 @@ def test_correlation_ids_are_joined_within_their_process(read):
     assert [(77, 0), (78, 0)] == sorted((device.process, device.device) for device in capture.devices)
 
 
-def test_calls_that_share_an_id_have_no_work(read):
-    """A failing call left its id 1 to what followed: kernel, record and wait are joined to none of them."""
-    called = ("cudaLaunchKernel", "cudaEventRecord", "cudaLaunchKernel", "cudaEventSynchronize")
-    calls = [call(name, 10 * number, 10 * number + 5, 1) for number, name in enumerate(called)]
-    tables = {
-        RUNTIME: [*calls, call("cudaLaunchKernel", 50, 55, 2)],
-        KERNEL: [kernel(30, 40, 1), kernel(60, 70, 2)],
-        EVENT: [recorded(1, 3, 501)],
-        SYNC: [sync(1, 1, event=3, sync_id=501)],
-    }
-    capture = read(an_export(**tables))
-    assert [-1, 4] == capture.device["api"].tolist()
-    assert (0, 0) == (len(capture.links), len(capture.event_records))
-    assert "4 calls share their correlation ids: what they issued or waited for is not known" in capture.limits
+def test_an_export_is_used_up_to_where_its_calls_share_an_id(tmp_path):
+    """Calls 1 and 2 have ids of their own; those at 70 and 90 have id 3, and so their kernels: nothing tells whose."""
+    calls = [*CALLS, call("cudaLaunchKernel", 70, 75, 3), call("cudaLaunchKernel", 90, 95, 3)]
+    tables = {RUNTIME: calls, KERNEL: [kernel(25, 50, 1), kernel(80, 85, 3), kernel(96, 99, 3)], MEMCPY: WORK[MEMCPY]}
+    capture = import_capture(to_sqlite(tmp_path / "export.sqlite", an_export(**tables)), say_nothing)
+    assert (2, [0, 1]) == (len(capture.api), capture.device["api"].tolist())
+    assert (
+        "share their correlation ids from cudaLaunchKernel_v7000 on, 0.1 µs after the first call" in capture.limits[-1]
+    )
 
 
 def test_device_rows_without_a_process_belong_to_the_only_one(read):
@@ -794,6 +790,21 @@ def test_text_where_a_time_should_be_is_refused_with_its_column(read):
 
 
 # parquetdir
+
+
+@pytest.mark.parametrize("name", ["a:b", "~", "lat\udce9"])
+def test_a_parquetdir_is_where_its_name_says_and_is_read_by_arrow_itself(tmp_path, monkeypatch, name):
+    """Arrow takes URIs for addresses and "~" for a home, and a file of Python's aborts a process that ends."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    given = []
+    for function in ("read_table", "read_metadata"):
+        real = getattr(pq, function)
+        monkeypatch.setattr(pq, function, lambda file, real=real, **more: given.append(file) or real(file, **more))
+    folder = to_parquet(tmp_path / "plain", an_export(**{RUNTIME: CALLS, **WORK}))
+    folder.rename(name)
+    assert 2 == len(IMPORTER.read(Path(name), say_nothing).api)
+    assert {pa.OSFile} == {type(file) for file in given}
 
 
 def test_a_folder_of_parquet_files_gives_the_same_capture(tmp_path):

@@ -331,7 +331,7 @@ print("result", got.rounds, got.interrupted, got.conditions[0].cost.units)
             break
     out, err = process.communicate(timeout=60)
     assert "result 1 True 1" == out.strip().splitlines()[-1], err
-    assert 0 == process.returncode
+    assert 0 == process.returncode, err
 
 
 def test_blocks_before_with_and_after_the_collector_take_turns(make_session):

@@ -102,7 +102,7 @@ def test_a_call_has_its_name_kind_thread_and_times(read):
 
 def test_a_call_that_cupti_gives_no_name_is_one(tmp_path, a_process):
     """Its id is not in the file of names, or is there without one."""
-    folder = a_process(tmp_path, api=[CALL, CALL | {"call": "cuOther", "start_ns": 70, "end_ns": 80}])
+    folder = a_process(tmp_path, api=[CALL, CALL | {"call": "cuOther", "start_ns": 70, "end_ns": 80, "correlation": 2}])
     (folder / "callbacks").write_text("1 2 \n")
     capture = read_recording([folder])
     assert ["(unnamed call)"] * 2 == [called(capture, row) for row in range(2)]
@@ -151,54 +151,57 @@ def test_a_sync_of_a_driver_call_within_a_runtime_call_is_the_runtimes(read):
     assert (0, -1, 7, -1, Evidence.UNKNOWN) == tuple(int(column[0]) for column in capture.links.columns.values())
 
 
-STUCK = "process 100: 5 calls share their correlation ids: what they issued or waited for is not known"
+NULL_WAIT = {"call": "cudaEventSynchronize_v3020", "start_ns": 0, "end_ns": 25, "correlation": 128}
+"""As recorded of cudaEventSynchronize(NULL) with libcupti 13.0: it has no start, and all later calls have its id."""
+NO_TIME = "process 100: 1 call of which CUPTI gave no time, left out"
 
 
-def test_after_a_call_that_left_its_id_to_all_later_ones_no_work_is_taken_for_that_of_another(read):
-    """As recorded of libcupti 13.0 after cudaEventSynchronize(NULL), which itself has no start: all have its id, 128.
+def left_out(name, since):
+    return (
+        f"calls share their correlation ids from {name} on, {since} µs after the first call: nothing tells what they "
+        "issued, so that all from there on is left out"
+    )
 
-    Of the launch before it the kernel is known; of the five calls behind it nothing is but when they were.
-    """
+
+def test_a_recording_ends_where_a_failing_call_left_its_id_to_later_ones(read):
+    """The launch before it keeps its kernel; of what came later nothing is left, and it is said."""
     stuck = [
-        {"call": "cudaEventSynchronize_v3020", "start_ns": 0, "end_ns": 25, "correlation": 128},
-        {"call": "cudaMemcpyAsync_v3020", "start_ns": 30, "end_ns": 32, "correlation": 128},
-        {"call": "cudaStreamSynchronize_v3020", "start_ns": 33, "end_ns": 45, "correlation": 128},
-        {"call": "cudaEventRecord_v3020", "start_ns": 46, "end_ns": 47, "correlation": 128},
-        {"call": "cudaEventSynchronize_v3020", "start_ns": 48, "end_ns": 60, "correlation": 128},
-        {"call": "cuMemcpyDtoH_v2", "start_ns": 61, "end_ns": 70, "correlation": 128},
+        {"call": "cudaMemcpyAsync_v3020", "start_ns": 1_030, "end_ns": 1_032, "correlation": 128},
+        {"call": "cudaEventRecord_v3020", "start_ns": 1_046, "end_ns": 1_047, "correlation": 128},
+        {"call": "cudaEventSynchronize_v3020", "start_ns": 1_048, "end_ns": 1_060, "correlation": 128},
+        {"call": "cuMemcpyDtoH_v2", "start_ns": 1_061, "end_ns": 1_070, "correlation": 128},
     ]
     copy = {"kind": "copy", "copy": 2, "from": 3, "to": 2, "bytes": 8, "stream": 7, "correlation": 128}
-    copies = [copy | {"start_ns": 40, "end_ns": 44}, copy | {"start_ns": 66, "end_ns": 69}]
+    copies = [copy | {"start_ns": at, "end_ns": at + 3} for at in (1_040, 1_066)]
     event = {"correlation": 128, "stream": 7, "event": 3, "event_sync": 5}
-    sync = {"correlation": 128, "type": 1, "stream": NO_ID, "event": 3, "event_sync": 5, "start_ns": 48, "end_ns": 60}
-    capture = read(api=[CALL, *stuck], work=[KERNEL, *copies], events=[event], syncs=[sync])
-    assert [0, -1, -1] == capture.device["api"].tolist()
-    assert [(10, 20), (30, 32), (33, 45), (46, 47), (48, 60), (61, 70)] == list(
-        zip(capture.api["start_ns"].tolist(), capture.api["end_ns"].tolist(), strict=True)
+    sync = {"correlation": 128, "type": 1, "stream": NO_ID, "event": 3, "event_sync": 5}
+    capture = read(
+        api=[CALL, NULL_WAIT, *stuck],
+        work=[KERNEL, *copies],
+        events=[event],
+        syncs=[sync | {"start_ns": 1_048, "end_ns": 1_060}],
+    )
+    assert (["cudaLaunchKernel_v7000"], [0]) == (
+        [called(capture, row) for row in range(len(capture.api))],
+        capture.device["api"].tolist(),
     )
     assert (0, 0) == (len(capture.links), len(capture.event_records))
-    assert ("process 100: 1 call of which CUPTI gave no time, left out", STUCK) == capture.limits[:2]
+    assert (NO_TIME, left_out("cudaMemcpyAsync_v3020", "1.0")) == (capture.limits[0], capture.limits[-1])
 
 
-def test_the_ledger_of_a_loop_whose_later_calls_share_an_id_misses_nothing(read, a_recorded_loop):
-    """Steps 2 to 5 of 6 share the id 21; as in the loop worked out above, but nothing of theirs is known as queued.
-
-    9-10 is host code then (41 of it), and 50-51 blocked: harmful is 11.  Their device rows are there: none is missing.
-    """
+def test_the_ledger_of_a_loop_ends_with_its_ids(read, a_recorded_loop):
+    """Of 6 steps those from the third on share an id: two remain, as worked out above."""
     tables = a_recorded_loop(6, driver=False)
     for name in ("api", "work", "syncs", "events"):
         for row in tables[name]:
             row["correlation"] = min(row["correlation"], 21)
     result = analyze(read(unit=US, **tables), "recording", Choice())
     ledger = result.facts.ledger
-    assert [44 * US] * 6 == ledger.device_busy_ns.tolist()
-    assert [45 * US] * 6 == ledger.host_blocked_ns.tolist()
-    assert [10 * US] * 2 + [11 * US] * 4 == ledger.harmful_wait_ns.tolist()
-    causes = {"host:step": (2 * 40 + 4 * 41), "launch": 6 * 4, "queued": 2 * 2, "blocked": 2 * 10 + 4 * 11}
-    assert {name: us * US / 6 for name, us in causes.items()} == pytest.approx(result.idle_by_cause_ns)
-    assert 0 == result.residual_ns
-    assert [2 * 256 / 6, 4 * 256 / 6] == pytest.approx([one.bytes_per_step for one in result.facts.transfers])
-    assert [True, False] == [one.wait_ns is not None for one in result.facts.transfers]
+    assert [44 * US] * 2 == ledger.device_busy_ns.tolist()
+    assert [45 * US] * 2 == ledger.host_blocked_ns.tolist()
+    assert [10 * US] * 2 == ledger.harmful_wait_ns.tolist()
+    assert {"host:step": 40 * US, "launch": 4 * US, "queued": 2 * US, "blocked": 10 * US} == result.idle_by_cause_ns
+    assert left_out("cudaLaunchKernel_v7000", "200.0") in result.limits
 
 
 def test_a_driver_call_may_have_the_id_of_the_runtime_call_around_it(read):
@@ -209,13 +212,32 @@ def test_a_driver_call_may_have_the_id_of_the_runtime_call_around_it(read):
         [called(capture, row) for row in range(len(capture.api))],
         capture.device["api"].tolist(),
     )
-    assert not any("share" in limit for limit in capture.limits)
 
 
-def test_the_first_call_after_one_without_a_time_has_its_id_alone(read):
-    """Nothing else has it, so its kernel is its own."""
-    capture = read(api=[WAIT | {"start_ns": 0, "end_ns": 5, "correlation": 1}, CALL], work=[KERNEL])
-    assert [0] == capture.device["api"].tolist()
+def test_driver_calls_that_share_an_id_within_runtime_calls_of_their_own_are_seen(read):
+    """Two launches of ids 1 and 2, at 10 and 110, with a driver's call of id 9 in each, which both kernels have."""
+    later = CALL | {"start_ns": 110, "end_ns": 120, "correlation": 2}
+    drivers = [{"call": "cuLaunchKernel", "start_ns": at, "end_ns": at + 4, "correlation": 9} for at in (12, 112)]
+    kernels = [KERNEL | {"correlation": 9}, KERNEL | {"correlation": 9, "start_ns": 130, "end_ns": 140}]
+    capture = read(api=[CALL, later, *drivers], work=kernels)
+    assert (0, 0) == (len(capture.api), len(capture.device))
+    assert left_out("cudaLaunchKernel_v7000", "0.0") == capture.limits[-1]
+
+
+def test_a_call_that_has_the_id_of_one_without_a_time_shares_it(read):
+    """Its kernel may be of either."""
+    capture = read(api=[NULL_WAIT | {"correlation": 1}, CALL], work=[KERNEL])
+    assert (0, 0) == (len(capture.api), len(capture.device))
+
+
+def test_a_process_of_whose_calls_none_has_a_time_did_make_calls(read):
+    """Its work has none then."""
+    capture = read(api=[NULL_WAIT, CALL | {"start_ns": 0, "end_ns": 0}], work=[KERNEL])
+    assert ("process 100: 2 calls of which CUPTI gave no time, left out", [-1]) == (
+        capture.limits[0],
+        capture.device["api"].tolist(),
+    )
+    assert not any("no CUDA call" in limit for limit in capture.limits)
 
 
 # Device work

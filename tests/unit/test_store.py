@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -60,6 +61,16 @@ def test_a_folder_is_what_its_name_says_and_no_address(tmp_path, monkeypatch, fi
         store.add_block(folder, block)
     assert finished_run.blocks == store.load(folder).blocks
     assert not (tmp_path / "home").exists()
+
+
+def test_arrow_reads_a_run_itself(tmp_path, monkeypatch, finished_run):
+    """It lets go of a file of Python's in a thread of its own, which aborts a process that ends meanwhile."""
+    given = []
+    for name in ("read_table", "read_metadata"):
+        real = getattr(pq, name)
+        monkeypatch.setattr(pq, name, lambda source, real=real, **more: given.append(source) or real(source, **more))
+    assert finished_run.blocks == store.load(kept_in(tmp_path, finished_run)).blocks
+    assert {pa.OSFile} == {type(source) for source in given}
 
 
 def kept_in(place, run):
