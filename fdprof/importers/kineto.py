@@ -200,7 +200,7 @@ class _Reader:
             "thread": np.array(thread, dtype=np.int32),
             "start_ns": syncs.start_ns[lost],
             "end_ns": syncs.end_ns[lost],
-            "correlation": correlation[lost],
+            "correlation": np.full(len(lost), NONE),  # of a call that is not here; such rows may all have one
         }
         merged, order = made.calls({name: np.concatenate((table[name], added[name])) for name in added})
         place = np.empty(len(order), dtype=np.int64)

@@ -401,6 +401,17 @@ def test_a_trace_is_used_up_to_where_its_calls_share_an_id(tmp_path):
     assert "share their correlation ids from cudaLaunchKernel on, 10.0 µs after the first call" in capture.limits[-1]
 
 
+def test_waits_of_which_only_the_cuda_sync_rows_are_there_share_no_id(tmp_path):
+    """Three such rows with correlation 0, of stream 7, beside a launch: the capture is whole."""
+    waits = [row("cuda_sync", "Stream Sync", at, 5, correlation=0, stream=7) for at in (30, 40, 50)]
+    path = tmp_path / "trace.json"
+    events = [call("cudaLaunchKernel", 10, 5, correlation=1), kernel(ts=16, correlation=1), *waits]
+    path.write_text(json.dumps({"traceEvents": events}), encoding="utf-8")
+    capture = import_capture(path, say_nothing)
+    assert (4, [7, 7, 7]) == (len(capture.api), capture.links["stream"].tolist())
+    assert not any("share" in limit for limit in capture.limits)
+
+
 def test_two_processes_that_share_ids_keep_their_own_threads(read):
     """The process is that of the call with the correlation id; without one, that with most calls."""
     other = call("cudaLaunchKernel", correlation=9) | {"pid": 200}
