@@ -15,7 +15,6 @@ from fdprof import captured, plugins
 from fdprof.capture import Capture
 from fdprof.errors import InputError
 from fdprof.importers.protocol import HEAD_BYTES, Importer, Progress
-from fdprof.joinable import joinable
 from fdprof.model import Table
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -58,7 +57,7 @@ def _import(path: Path, progress: Progress) -> Capture:
         hint = "it reads: " + "; ".join([*known, captured.FORMAT])
         raise InputError(f"{path} is of no format that fdprof reads ({seen})", hint)
     with _no_collection():
-        capture = joinable(importer.read(path, progress))
+        capture = importer.read(path, progress)
     _check_times(path, capture)
     return capture
 

@@ -37,6 +37,7 @@ from fdprof.importers._chrome_rows import (
     work_limits,
 )
 from fdprof.importers.protocol import Progress
+from fdprof.joinable import joinable
 from fdprof.model import IntColumn, Table
 
 # Categories of today, and those of 2020 to 2022.
@@ -115,7 +116,7 @@ class _Reader:
         hip = is_hip(trace, calls.table, made.names.all())
         overhead_table = made.overhead(overhead)
         whole = all(not (table["start_ns"] % 1000).any() for table in (calls.table, device, ranges))
-        return Capture(
+        capture = Capture(
             source="kineto",
             tool=_tool(trace),
             names=made.names.all(),
@@ -133,6 +134,7 @@ class _Reader:
             rows=len(trace.events),
             limits=tuple(self._limits),
         )
+        return joinable(capture)
 
     def _refuse_other_devices(self, called: Rows) -> None:
         found = {

@@ -31,6 +31,7 @@ from fdprof.importers._nsys_columns import MISSING, Columns, decoded, id_of, is_
 from fdprof.importers._nsys_tables import AGAIN, SQLITE_MAGIC, Tables, open_tables
 from fdprof.importers._nsys_work import default_streams, device_work, non_blocking_streams
 from fdprof.importers.protocol import Progress
+from fdprof.joinable import joinable
 from fdprof.model import IntColumn, Table
 
 _RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
@@ -116,7 +117,7 @@ class _Reader:
         records, sync_ids = self._event_records(api_process, api_table["correlation"])
         links = self._links(api_process, api_table, records, sync_ids)
         self._say_limits(api_table, device_table)
-        return Capture(
+        capture = Capture(
             source="nsys",
             tool=self._tool,
             names=self._source.names.all(),
@@ -133,6 +134,7 @@ class _Reader:
             rows=self._source.rows,
             limits=tuple(self._source.limits),
         )
+        return joinable(capture)
 
     def _calls(self) -> dict[str, IntColumn]:
         columns = self._source.read(

@@ -30,6 +30,7 @@ from fdprof.importers._chrome_rows import (
     work_limits,
 )
 from fdprof.importers.protocol import Progress
+from fdprof.joinable import joinable
 from fdprof.model import IntColumn, Table
 
 _CALLS = ("cudaruntime",)
@@ -96,7 +97,7 @@ def capture_of(trace: Trace) -> Capture:
     device = made.work(parts, calls, host, correlation, streams, _plain)
     issued = join_calls(host, correlation, calls.process, calls.table["correlation"])
     version = trace.about.schemaVersion
-    return Capture(
+    capture = Capture(
         source="paddle_trace",
         tool=f"paddle.profiler schema {clean(version)[:20]}" if isinstance(version, str) else "paddle.profiler",
         names=made.names.all(),
@@ -116,6 +117,7 @@ def capture_of(trace: Trace) -> Capture:
         rows=len(trace.events),
         limits=(*_limits(calls.table, device, issued), *untimed),
     )
+    return joinable(capture)
 
 
 def _limits(calls: Table, device: Table, issued: IntColumn) -> list[str]:

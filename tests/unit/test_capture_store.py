@@ -121,6 +121,15 @@ def test_the_folder_is_found_by_what_is_in_it(capture, good, tmp_path):
     assert (True, False) == (holds_capture(good), holds_capture(tmp_path))
 
 
+def test_what_a_process_did_as_two_programs_stays_joined(tmp_path, a_process, a_recorded_loop):
+    """Each program's ids begin anew; a saved capture's work is joined already, so that they need not tell it apart."""
+    folders = [a_process(tmp_path / name, unit=1_000, **a_recorded_loop(3)) for name in ("first", "second")]
+    captured = read_recording(folders)
+    assert (12, 0) == (len(captured.device), int((captured.device["api"] < 0).sum()))
+    save_capture(captured, tmp_path / "saved")
+    assert fields(captured) == fields(import_capture(tmp_path / "saved", say_nothing))
+
+
 def test_an_empty_capture_comes_back(build, tmp_path):
     """No name, no thread, no row."""
     empty = build.a_capture(threads=(), devices=())

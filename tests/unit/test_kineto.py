@@ -12,7 +12,6 @@ from fdprof.capture import ApiKind, CopyDirection, Evidence, HostSide, RangeKind
 from fdprof.errors import InputError
 from fdprof.importers._chrome import read_trace
 from fdprof.importers.kineto import IMPORTER
-from fdprof.imports import import_capture
 
 
 def say_nothing(line):
@@ -390,24 +389,19 @@ def test_a_driver_call_within_a_runtime_call_leaves_the_work_to_the_runtime_call
     assert [0] == capture.device["api"].tolist()
 
 
-def test_a_trace_is_used_up_to_where_its_calls_share_an_id(tmp_path):
+def test_a_trace_is_used_up_to_where_its_calls_share_an_id(read):
     """Of three launches the last two, at 20 and 30 us, have id 2."""
     launches = [call("cudaLaunchKernel", at, 5, correlation=min(at // 10, 2)) for at in (10, 20, 30)]
     kernels = [kernel(ts=at + 6, correlation=min(at // 10, 2)) for at in (10, 20, 30)]
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps({"traceEvents": [*launches, *kernels]}), encoding="utf-8")
-    capture = import_capture(path, say_nothing)
+    capture = read([*launches, *kernels])
     assert (1, [0]) == (len(capture.api), capture.device["api"].tolist())
     assert "share their correlation ids from cudaLaunchKernel on, 10.0 µs after the first call" in capture.limits[-1]
 
 
-def test_waits_of_which_only_the_cuda_sync_rows_are_there_share_no_id(tmp_path):
+def test_waits_of_which_only_the_cuda_sync_rows_are_there_share_no_id(read):
     """Three such rows with correlation 0, of stream 7, beside a launch: the capture is whole."""
     waits = [row("cuda_sync", "Stream Sync", at, 5, correlation=0, stream=7) for at in (30, 40, 50)]
-    path = tmp_path / "trace.json"
-    events = [call("cudaLaunchKernel", 10, 5, correlation=1), kernel(ts=16, correlation=1), *waits]
-    path.write_text(json.dumps({"traceEvents": events}), encoding="utf-8")
-    capture = import_capture(path, say_nothing)
+    capture = read([call("cudaLaunchKernel", 10, 5, correlation=1), kernel(ts=16, correlation=1), *waits])
     assert (4, [7, 7, 7]) == (len(capture.api), capture.links["stream"].tolist())
     assert not any("share" in limit for limit in capture.limits)
 

@@ -147,6 +147,15 @@ def test_a_driver_call_within_a_runtime_call_leaves_the_work_to_the_runtime_call
     assert "cudaLaunchKernel_v7000" == names(capture, capture.api)[capture.device["api"][0]]
 
 
+def test_a_trace_is_used_up_to_where_its_calls_share_an_id(read):
+    """Of three launches the last two, at 11 and 21 us, have id 2."""
+    launches = [host("cudaLaunchKernel_v7000", at, 3, correlation=n) for at, n in ((1, 1), (11, 2), (21, 2))]
+    kernels = [device("k", at, 1, **{"correlation id": n, "device": 0}) for at, n in ((5, 1), (15, 2), (25, 2))]
+    capture = read([*launches, *kernels])
+    assert (1, [0]) == (len(capture.api), capture.device["api"].tolist())
+    assert "share their correlation ids from cudaLaunchKernel_v7000 on, 10.0 µs after" in capture.limits[-1]
+
+
 def test_a_start_time_that_contradicts_ts_is_not_taken(read):
     """ts is 500 µs later than start_time says."""
     odd = host("b", 20, 1, ts=BASE + 520)
