@@ -40,6 +40,7 @@ from turn_workers import BARE, MODE, NSYS, OURS, Workers
 from turns import (
     Timed,
     Turn,
+    apart_of,
     cost_of,
     difference,
     in_words,
@@ -204,18 +205,22 @@ def summary(found: Measured) -> dict[str, Any]:
         ratio = other.median / one.median
         pairs.setdefault(f"{high} / {low}", []).append(ratio if other_name == high else 1 / ratio)
     processes = {name: cost_of(turns) for name, turns in found.turns.items()}
+
+    def ratios(kind: str, what: str) -> list[float]:
+        return [cost[what]["value"] for name, cost in processes.items() if name.split()[0] == kind]
+
+    compared = [(one, other) for one, other in APART if one in by_kind and other in by_kind]
     return {
         "rounds": found.rounds,
         "kinds": {kind: cost_of(turns) for kind, turns in by_kind.items()},
         "processes": processes,
-        "across_processes": {
-            kind: mean_of([cost["median"]["value"] for name, cost in processes.items() if name.split()[0] == kind])
-            for kind in by_kind
-        },
-        "differences": {
-            f"{one} - {other}": difference(by_kind[one], by_kind[other])
-            for one, other in APART
-            if one in by_kind and other in by_kind
+        "across_processes": {kind: mean_of(ratios(kind, "median")) for kind in by_kind},
+        "differences": {f"{one} - {other}": difference(by_kind[one], by_kind[other]) for one, other in compared},
+        "differences_of_processes": {
+            f"{one} - {other}": {
+                f"{what}_ratio": apart_of(ratios(one, what), ratios(other, what)) for what in ("median", "mean")
+            }
+            for one, other in compared
         },
         "bare_pairs": {name: median_of(ratios) for name, ratios in pairs.items() if len(ratios) > 1},
         "bare_us": float(np.median([timed.median for _, timed in found.bare])) / 1e3,
@@ -234,6 +239,9 @@ def show(found: Mapping[str, Any]) -> None:
         print(f"{kind:18}{in_words(ratio)}")
     print("\none less the other, round by round")
     print_differences(found["differences"])
+    print("\nthe same by processes, as few as they are")
+    for name, apart in found["differences_of_processes"].items():
+        print(f"{name:38}{'':26}{in_words(apart['median_ratio'], 3, '+'):28}{in_words(apart['mean_ratio'], 3, '+')}")
     for name, ratio in found["bare_pairs"].items():
         print(
             f"\n{name}: {ratio['value']:.3f} {ratio['interval'] or ''}, of neighbouring blocks of bare processes",

@@ -137,6 +137,17 @@ def mean_of(values: Sequence[float]) -> dict[str, Any]:
     return {"value": float(np.mean(values)), "interval": interval}
 
 
+def apart_of(ones: Sequence[float], others: Sequence[float]) -> dict[str, Any]:
+    """Return the difference of two means with Welch's interval of 95 %, which lets both vary as they do."""
+    from scipy.stats import ttest_ind
+
+    interval = None
+    if min(len(ones), len(others)) > 1 and np.ptp([*ones, *others]):
+        found = ttest_ind(ones, others, equal_var=False).confidence_interval(0.95)
+        interval = [float(found.low), float(found.high)]
+    return {"value": float(np.mean(ones) - np.mean(others)), "interval": interval}
+
+
 def cost_of(turns: Sequence[Turn]) -> dict[str, Any]:
     """Return what a condition costs by its turns: ratios, us added to a step, and what more of the machine it used."""
     bare = [np.concatenate([beside.windows for beside in turn.bare]) for turn in turns]
