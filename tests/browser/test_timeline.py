@@ -167,9 +167,11 @@ def test_the_wheel_zooms_with_control_or_once_the_timeline_was_clicked(show):
         "const b = document.querySelector('.canvas-scroll').getBoundingClientRect(); return [b.left + 600, b.top + 40]"
     )
     first = state(page)
+    page.js("addEventListener('scrollend', () => { window.hasScrolled = true })")
     page.mouse("mouseWheel", x, y, deltaX=0, deltaY=-120)
     page.until("return !document.querySelector('.hint').hidden")
     assert first == state(page)
+    page.until("return window.hasScrolled")  # while the page still moves, the timeline is soon elsewhere
     page.js(TIMELINE + "timeline.scroller.focus({preventScroll: true})")
     y = page.js("return document.querySelector('.canvas-scroll').getBoundingClientRect().top + 40")
     page.mouse("mouseWheel", x, y, deltaX=0, deltaY=-120)
