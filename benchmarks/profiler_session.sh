@@ -2,7 +2,7 @@
 # Captures and what they cost, on a machine with a GPU and nsys: results go to the folder given.
 # usage: benchmarks/profiler_session.sh OUT [PART ...]
 # parts, and the order without any: see below; kernels:K, beside:K and kinds:K for K kernels a step.  ROUNDS=12 makes that
-# many rounds of each table of `fdprof overhead`, LIMIT=200 gives it so many seconds.
+# many rounds of each table of `fdprof overhead`, LIMIT=200 gives it so many seconds, SETS=4 takes fresh processes of `beside` as often.
 set -u
 out=$1
 shift
@@ -65,7 +65,7 @@ kinds() {
 # beside KERNELS: our collector and nsys, three processes each beside three bare ones, in turns of a block: some 80 s.
 beside() {
     local to=$out/collector_beside_nsys_$1
-    timeout -s INT -k 20 400 python3 benchmarks/collector_beside_nsys.py --kernels "$1" --with fdprof,nsys --each 3 --sets 1 \
+    timeout -s INT -k 20 $((400 * ${SETS:-1})) python3 benchmarks/collector_beside_nsys.py --kernels "$1" --with fdprof,nsys --each 3 --sets "${SETS:-1}" \
         --limit-s 40 -o "$to.json" 2>"$to.log" | tee "$to.txt"
     tail -5 "$to.log"
 }
