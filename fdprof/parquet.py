@@ -25,8 +25,8 @@ def opened(path: Path) -> pa.NativeFile:
     """Return the file, open for Arrow's readers; OSError where it cannot be.
 
     Of a path Arrow makes a URI where it looks like one, and a home of "~".  Of a file of Python's it lets go in one of
-    its threads, some time after it was read: if Python ends just then, the process aborts (measured: 24 of 120 did;
-    apache/arrow#34314) or hangs (#50482).
+    its threads, some time after it was read: if Python ends just then, the process aborts (33 of 120 did:
+    docs/measurements.md; apache/arrow#34314) or hangs (#50482).
     """
     import pyarrow as pa
 

@@ -339,13 +339,13 @@ def _streams(processes: Sequence[Process], devices: Sequence[Device], *, default
 
 def _gaps(processes: Sequence[Process], columns: Mapping[str, dict[str, Any]]) -> tuple[str, ...]:
     """Return what this capture cannot tell, by what is not in it."""
-    api, device, ranges = columns["api"], columns["device"], columns["ranges"]
+    device, ranges = columns["device"], columns["ranges"]
     limits = []
     if not len(ranges["name"]):
         limits.append("no NVTX ranges: steps have to be inferred and host code has no names")
     if not any(len(process.rows["api"]) for process in processes):
         limits.append(NO_CALLS)
-    elif len(api["name"]) and not len(device["name"]):
+    elif not len(device["name"]):
         limits.append("host calls but no device activity: nothing was seen of the device, which does not mean it idled")
     if (device["kind"] == WorkKind.GRAPH).any():
         limits.append("graphs are traced as wholes: a graph's kernels and the gaps between them are not seen")

@@ -17,6 +17,7 @@ AS_LONG = [(10, 20, 0), (10, 20, 0)]
 LONGER_THAN_THE_OUTER = [(10, 20, 0), (12, 21, 0)]
 AT_ITS_END = [(10, 20, 0), (20, 21, 0)]
 AT_ITS_END_WITHOUT_A_LENGTH = [(10, 20, 0), (20, 20, 0)]
+FROM_ITS_BEGIN_WITHOUT_A_LENGTH = [(10, 20, 0), (10, 10, 0)]
 BOTH_WITHOUT_A_LENGTH = [(10, 10, 0), (10, 10, 0)]
 ON_TWO_THREADS = [(10, 20, 0), (12, 18, 1)]
 NESTED_AND_AFTER = [(10, 20, 0), (12, 18, 0), (30, 40, 0)]
@@ -31,6 +32,7 @@ NESTED_AND_AFTER = [(10, 20, 0), (12, 18, 0), (30, 40, 0)]
         (LONGER_THAN_THE_OUTER, False),  # times in whole us may say so of a call within another
         (AT_ITS_END, True),
         (AT_ITS_END_WITHOUT_A_LENGTH, False),
+        (FROM_ITS_BEGIN_WITHOUT_A_LENGTH, False),
         (BOTH_WITHOUT_A_LENGTH, False),
         (ON_TWO_THREADS, True),
         (NESTED_AND_AFTER, True),
@@ -79,7 +81,9 @@ def loop(build, first_shared):
         ranges.append(("step", at, at + 100))
         links.append((first + 3, first + 2, 7, 1, Evidence.PROVED))
         records.append((first + 2, 1, 7))
-    return build.a_capture(calls, work, ranges, links=links, records=records, overhead=[(0, 2, 3), (0, 102, 103)])
+    return build.a_capture(
+        calls, work, ranges, links=links, records=records, overhead=[(0, 2, 3), (0, 102, 103), (0, 106, 107)]
+    )
 
 
 def test_a_capture_whose_ids_are_all_different_stays_itself(build):
@@ -100,7 +104,7 @@ def test_a_capture_ends_at_the_first_call_that_shares_its_id(build):
         [kept.links[name].tolist() for name in ("wait", "record")],
         kept.event_records["api"].tolist(),
     )
-    assert [2, 102] == kept.overhead["start_ns"].tolist()  # before 105 both
+    assert [2, 102] == kept.overhead["start_ns"].tolist()  # before 105
     assert (
         "calls share their correlation ids from cudaLaunchKernel on, 0.1 µs after the first call: nothing tells what "
         "they issued, so that all from there on is left out",
@@ -113,6 +117,24 @@ def test_work_issued_before_stays_even_if_it_runs_later(build):
     assert (6, [0, 1, 4, 5]) == (len(kept.api), kept.device["api"].tolist())
     assert [100] == kept.ranges["end_ns"].tolist()  # the second step is not whole
     assert ([3], [2]) == (kept.links["wait"].tolist(), kept.event_records["api"].tolist())
+
+
+@pytest.mark.parametrize(
+    ("wait", "record", "left"),
+    [(3, 2, 1), (7, 2, 0), (3, 6, 0), (3, -1, 1)],  # the last waits for no record
+)
+def test_a_link_stays_where_both_of_its_calls_do(build, wait, record, left):
+    """Of eight calls those from the fifth on go: what is left names no row that is gone."""
+    calls = [("cudaEventSynchronize", at, at + 1, 0, at) for at in range(8)]
+    capture = build.a_capture(calls, links=[(wait, record, 7, 1, Evidence.PROVED)])
+    assert left == len(joinable(capture, np.arange(8) >= 4).links)
+
+
+def test_the_name_of_a_call_is_said_fit_for_a_terminal(build):
+    """It is the file's."""
+    capture = joinable(build.a_capture([("bad\x1b[2J" + "x" * 9_000, at, at, 0, 1) for at in (0, 5)]))
+    assert "\x1b" not in capture.limits[0]
+    assert len(capture.limits[0]) < 1_000
 
 
 def test_work_without_a_call_stays_where_it_began_before(build):

@@ -230,6 +230,13 @@ def test_a_call_that_has_the_id_of_one_without_a_time_shares_it(read):
     assert (0, 0) == (len(capture.api), len(capture.device))
 
 
+@pytest.mark.parametrize("times", [(0, 25), (25, 0), (0, 0)])
+def test_a_call_without_a_start_or_an_end_is_left_out(read, times):
+    """CUPTI's 0 is no time."""
+    capture = read(api=[CALL, WAIT | dict(zip(("start_ns", "end_ns"), times, strict=True))], work=[KERNEL])
+    assert (1, [0], NO_TIME) == (len(capture.api), capture.device["api"].tolist(), capture.limits[0])
+
+
 def test_a_process_of_whose_calls_none_has_a_time_did_make_calls(read):
     """Its work has none then."""
     capture = read(api=[NULL_WAIT, CALL | {"start_ns": 0, "end_ns": 0}], work=[KERNEL])

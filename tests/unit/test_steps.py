@@ -302,6 +302,14 @@ def test_a_capture_without_calls_is_refused(steps):
         steps([("decode_step", 0, 8)], calls=(), work=[("kernel", 0, 1)])
 
 
+def test_a_capture_without_calls_says_what_its_reader_said(build):
+    """The last two limits, fit for a terminal: the reason may be one of them."""
+    limits = ("first", "the disk was full", "bad\x1b[2J" + "x" * 9_000)
+    with pytest.raises(InputError, match=r"no device activity; the disk was full; bad\\x1b\[2Jx") as caught:
+        find_steps(build.a_capture(limits=limits), ANYTHING)
+    assert len(str(caught.value)) < 1_000
+
+
 def test_a_chosen_thread_without_calls_is_refused(steps):
     """It has no marker either, so there is nothing to look at."""
     with pytest.raises(InputError, match="the chosen thread makes no CUDA or HIP call"):
